@@ -175,3 +175,50 @@ func.func @no_fusion_another_reader(%x: tensor<64x40xf16>, %i: tensor<32x40xi64>
   } -> tensor<32x40xf16>
   return %y, %s : tensor<32x40xf16>, tensor<64x40xf16>
 }
+
+// -----
+
+// CHECK-LABEL: @permuted_read_of_a_computed_tensor
+// CHECK-SAME: %[[X:.*]]: tensor<8x3xf16>
+// CHECK: flow.dispatch.region {{.*}}mlirfuse.pass = "movement_fusion"
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%[[X]] :
+// CHECK: linalg.generic {{.*}} ins(%[[A]] :
+#id = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+func.func @permuted_read_of_a_computed_tensor(%x: tensor<8x3xf16>) -> tensor<3x8xf16> {
+  %e = tensor.empty() : tensor<8x3xf16>
+  %f = tensor.empty() : tensor<3x8xf16>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x3xf16>) outs(%e : tensor<8x3xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = math.sin %i : f16
+    linalg.yield %r : f16
+  } -> tensor<8x3xf16>
+  %y = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<8x3xf16>) outs(%f : tensor<3x8xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %r = math.absf %j : f16
+    linalg.yield %r : f16
+  } -> tensor<3x8xf16>
+  return %y : tensor<3x8xf16>
+}
+
+// -----
+
+// CHECK-LABEL: @no_fusion_permuted_read_of_a_result
+// CHECK-NOT: flow.dispatch.region
+#id = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+func.func @no_fusion_permuted_read_of_a_result(%x: tensor<8x3xf16>) -> (tensor<8x3xf16>, tensor<3x8xf16>) {
+  %e = tensor.empty() : tensor<8x3xf16>
+  %f = tensor.empty() : tensor<3x8xf16>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x3xf16>) outs(%e : tensor<8x3xf16>) {
+  ^bb0(%i: f16, %o: f16):
+    %r = math.sin %i : f16
+    linalg.yield %r : f16
+  } -> tensor<8x3xf16>
+  %y = linalg.generic {indexing_maps = [#turned, #id], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<8x3xf16>) outs(%f : tensor<3x8xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %r = math.absf %j : f16
+    linalg.yield %r : f16
+  } -> tensor<3x8xf16>
+  return %a, %y : tensor<8x3xf16>, tensor<3x8xf16>
+}

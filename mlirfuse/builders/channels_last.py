@@ -134,12 +134,24 @@ def _image(value: ir.Value, user: ir.Operation, order: tuple[int, ...]) -> ir.Va
     source = pad.operands[0]
     if amounts is None or None in ops.shape(source) or ops.padding_value(pad) is None:
         return _transposed(value, order)
-    inner = _transposed(source, order)
-    sizes = ops.shape(value)
+    return padded(pad, _transposed(source, order), order)
+
+
+def padded(pad: ir.Operation, source: ir.Value, order: tuple[int, ...]) -> ir.Value:
+    """The padding of a tensor with the dimensions of another one in some order.
+
+    Args:
+      pad: the padding of the other one, by static amounts with one value; it loses its region.
+      source: the tensor.
+      order: for each dimension of the tensor that of the other one.
+    """
+    amounts, whole = ops.padding_amounts(pad), pad.results[0]
+    assert amounts is not None
+    sizes = ops.shape(whole)
     new = ir.Operation.create(
         "tensor.pad",
-        results=[builders.tensor_type([sizes[d] for d in order], ops.element_type(value))],
-        operands=[inner],
+        results=[builders.tensor_type([sizes[d] for d in order], ops.element_type(whole))],
+        operands=[source],
         attributes={
             "static_low": ir.DenseI64ArrayAttr.get([amounts[d][0] for d in order]),
             "static_high": ir.DenseI64ArrayAttr.get([amounts[d][1] for d in order]),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders import channels_last
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
 from mlirfuse.structured.recognize.channels import ChannelOp
@@ -99,6 +100,39 @@ def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) 
         del new.attributes[_MEMOIZED]
     root.results[0].replace_all_uses_with(new.results[0])
     root.erase()
+    return new
+
+
+def with_image_order(
+    root: ir.Operation,
+    operand: int,
+    pad: ir.Operation | None,
+    source: ir.Value,
+    order: tuple[int, ...],
+) -> ir.Operation:
+    """A convolution of an image with its dimensions in another order.
+
+    Args:
+      root: a generic; it is erased.
+      operand: index of its operand that is the image.
+      pad: the padding of the image, for it alone; erased. None without one.
+      source: the tensor in the other order, before the padding.
+      order: for each dimension of the tensor that of the image.
+    """
+    maps = [attribute.value for attribute in root.attributes["indexing_maps"]]
+    old = maps[operand]
+    with ir.InsertionPoint(root), root.location:
+        image = source if pad is None else channels_last.padded(pad, source, order)
+        new = root.clone(ir.InsertionPoint.current).operation
+        new.operands[operand] = image
+        maps[operand] = ir.AffineMap.get(old.n_dims, 0, [old.results[d] for d in order])
+        new.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    if _MEMOIZED in new.attributes:
+        del new.attributes[_MEMOIZED]
+    root.results[0].replace_all_uses_with(new.results[0])
+    root.erase()
+    if pad is not None:
+        pad.erase()
     return new
 
 

@@ -83,6 +83,49 @@ def widen(expand: ir.Operation, op: ir.Operation) -> ir.Operation:
     return wide
 
 
+def sink_collapse(collapse: ir.Operation, op: ir.Operation) -> ir.Operation:
+    """Moves a collapsing reshape after one of the elementwise ops that use it.
+
+    Args:
+      collapse: a `tensor.collapse_shape`; left where it has other users.
+      op: the user: elementwise, as for `unmerge`, over the dimensions of the reshape; erased.
+
+    Returns:
+      The op on the wider space.
+    """
+    groups, source = ops.reassociation(collapse), collapse.operands[0]
+    wide = _widened(op, groups, ops.shape(source), {collapse.results[0]: source})
+    with ir.InsertionPoint(op), op.location:
+        builders.replace_collapsed(op.results[0], wide.results[0], groups)
+    op.erase()
+    return wide
+
+
+def hoist_expansions(
+    expands: Sequence[ir.Operation], group: Sequence[ir.Operation]
+) -> ir.Operation:
+    """Moves equal expanding reshapes before the ops that compute what they expand.
+
+    Args:
+      expands: `tensor.expand_shape` ops of one reassociation; erased.
+      group: elementwise ops, as for `unmerge`, in block order, whose results only they and these
+        reshapes use; erased.
+
+    Returns:
+      The last op, on the wider space.
+    """
+    groups, sizes = ops.reassociation(expands[0]), ops.shape(expands[0].results[0])
+    wide: dict[ir.Value, ir.Value] = {}
+    for op in group:
+        made = _widened(op, groups, sizes, wide)
+        wide[op.results[0]] = made.results[0]
+    for expand in expands:
+        expand.results[0].replace_all_uses_with(wide[expand.operands[0]])
+    for op in (*expands, *reversed(group)):
+        op.erase()
+    return made
+
+
 def is_unused(op: ir.Operation) -> bool:
     """Whether the op's results have no users."""
     return not any(ops.users(result) for result in op.results)

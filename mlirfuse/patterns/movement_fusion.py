@@ -9,7 +9,8 @@
 
 Root: the last of a chain of paddings, concatenations (`tensor.concat`, or insertions into an empty
 tensor) and slices, of which a slice alone is one only with strides or where it is not contiguous;
-or a gather or a flip of a tensor that elementwise ops compute for it alone, of no more elements.
+or a gather or a flip of a tensor that elementwise ops compute for it alone, of no more elements; or
+an elementwise op that reads such a tensor with its dimensions in another order.
 Elementwise producers and further moves that only the group uses join it, and so does the
 elementwise epilogue. Static shapes, one constant as padding; any element type. Numerics: exact.
 
@@ -48,12 +49,15 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     if any(_takes_padding(u) for u in users):
         return None
-    if ops.is_generic(root) and not gathers.computed_sources(root):
+    permuted = _permuted_producers(root)
+    if ops.is_generic(root) and not permuted and not gathers.computed_sources(root):
         return None
     chain = epilogues.epilogue(root, ctx.target.max_operands)
     refusal: NoMatch | None = None
     for after in [chain, []] if chain else [[]]:
         group = _with_producers([root, *after])
+        if permuted and not permuted & set(group):
+            return None  # others read the tensor, too
         if all(op.name == "tensor.insert_slice" for op in group):
             return None  # left to `concat_triton_kernel`
         refusal = slices.check(
@@ -62,6 +66,37 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         if refusal is None:
             return Match(root, tuple(group))
     return refusal
+
+
+def _permuted_producers(op: ir.Operation) -> set[ir.Operation]:
+    """The elementwise ops in no group whose results an elementwise op reads permuted."""
+    if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op):
+        return set()
+    if fusable_neighbors.is_adjacent_to_reduction(op):
+        return set()
+    read = zip(ops.inputs(op), ops.indexing_maps(op), strict=False)
+    found = {ops.defining_op(value) for value, index_map in read if _is_permuted(index_map)}
+    return {producer for producer in found if producer is not None and _is_free(producer)}
+
+
+def _is_permuted(index_map: ops.IndexMap | None) -> bool:
+    """Whether an indexing map has loops in another order."""
+    loops = [loop for loop in index_map or () if loop is not None]
+    return loops != sorted(loops)
+
+
+def _reads_permuted(op: ir.Operation) -> bool:
+    """Whether an elementwise op has an operand whose dimensions it reads in another order."""
+    return ops.is_elementwise(op) and any(map(_is_permuted, ops.indexing_maps(op)))
+
+
+def _is_free(op: ir.Operation) -> bool:
+    """Whether an op is elementwise arithmetic in no group that no op above fuses."""
+    if not ops.is_elementwise(op) or ops.in_region(op):
+        return False
+    if fusable_neighbors.is_epilogue_of_compute(op):
+        return False
+    return fusable_neighbors.has_scalar_body(op)
 
 
 def _is_view(op: ir.Operation) -> bool:
@@ -136,7 +171,7 @@ PASS = passes.group_pass(
         *("linalg.generic", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice"),
         "tensor.pad",
     ),
-    where=lambda op: not ops.is_generic(op) or gathers.is_gather(op),
+    where=lambda op: not ops.is_generic(op) or gathers.is_gather(op) or _reads_permuted(op),
     match=match,
     legal=legal,
     computes_on_demand=True,

@@ -43,6 +43,8 @@ DEFAULT: tuple[str, ...] = (
     "expand_dims_hoist_rewrite",
     # Before anything groups an op whose order changes.
     "image_layout_rewrite",
+    # Before a group takes the copy or the padding of an image.
+    "image_order_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.
     "conv_batch_norm_activation_fusion",
     # One transpose, which may become part of a contraction's indexing map.
@@ -102,6 +104,8 @@ DEFAULT: tuple[str, ...] = (
     "reduction_fusion",
     # Batch norms that no convolution has taken.
     "batch_norm_activation_fusion",
+    # With the feature `kernels`, when reductions have taken their neighbors.
+    "elementwise_reshape_rewrite",
     # Before the parts of a concatenation are grouped without it.
     "movement_fusion",
     "elementwise_fusion",

@@ -77,6 +77,16 @@ def test_elementwise(dtype):
     check(model, extremes(dtype), torch.linspace(0.5, 6, 21, dtype=dtype).view(3, 7))
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_lerp_of_operands_in_several_orders_of_memory(dtype):
+    def model(x, y, w):
+        return torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.75), torch.lerp(x, y, w)
+
+    x, y = (torch.randn(4, 3, 5, generator=torch.manual_seed(n)).to(dtype) for n in (1, 2))
+    w = torch.linspace(-0.5, 1.5, 60, dtype=dtype).view(4, 3, 5)
+    check(model, x, y.permute(1, 2, 0).contiguous().permute(2, 0, 1), w)
+
+
 def test_neighbours():
     def model(x):
         return torch.nextafter(x, x.flip(1)), torch.nextafter(x[0, 0], x[0, 1])

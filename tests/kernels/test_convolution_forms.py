@@ -1,5 +1,6 @@
 """Kernels of grouped, depthwise and transposed convolutions, run by Triton's interpreter."""
 
+import numpy as np
 import pytest
 
 from helpers.conv_text import plan_of
@@ -76,3 +77,51 @@ def test_form_builds(form, name):
     plan = plan_of(form_text(form, "f32"), None, target)
     assert not isinstance(plan, NoMatch), plan
     assert b"conv_kernel" in triton_compiler.build(plan.program, target.arch).code
+
+
+CHANNELS_LAST = """
+#read = affine_map<(n, c, h, w) -> (n, h, w, c)>
+#id = affine_map<(n, c, h, w) -> (n, c, h, w)>
+#image = affine_map<(n, h, w, c, i, j) -> (n, c, h + i, w + j)>
+#filter = affine_map<(n, h, w, c, i, j) -> (c, i, j)>
+#out = affine_map<(n, h, w, c, i, j) -> (n, h, w, c)>
+func.func @main(%x: tensor<2x7x6x20xf32>, %w: tensor<20x3x3xf32>) -> tensor<2x7x6x20xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x20x7x6xf32>
+  %t = linalg.generic {indexing_maps = [#read, #id],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel"]}
+      ins(%x : tensor<2x7x6x20xf32>) outs(%e : tensor<2x20x7x6xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x20x7x6xf32>
+  %p = tensor.pad %t low[0, 0, 2, 1] high[0, 0, 0, 1] {
+  ^bb0(%a: index, %b: index, %c: index, %d: index):
+    tensor.yield %zero : f32
+  } : tensor<2x20x7x6xf32> to tensor<2x20x9x8xf32>
+  %f = tensor.empty() : tensor<2x7x6x20xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<2x7x6x20xf32>) -> tensor<2x7x6x20xf32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #out],
+      iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}
+      ins(%p, %w : tensor<2x20x9x8xf32>, tensor<20x3x3xf32>) outs(%z : tensor<2x7x6x20xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<2x7x6x20xf32>
+  return %y : tensor<2x7x6x20xf32>
+}
+"""
+
+
+@needs_triton
+def test_an_image_with_channels_last_is_read_in_place(interpreter):
+    """A copy to channels first had a kernel of its own."""
+    x, w = draw((2, 7, 6, 20), "f32", 1), draw((20, 3, 3), "f32", 2)
+    (found,) = run(interpreter, CHANNELS_LAST, "convolution", [x, w], [(2, 7, 6, 20)])
+    around = np.pad(x.astype(np.float64), ((0, 0), (2, 0), (1, 1), (0, 0)))
+    expected = sum(
+        around[:, i : i + 7, j : j + 6] * w.astype(np.float64)[:, i, j]
+        for i in range(3)
+        for j in range(3)
+    )
+    close(found, expected, "f32")

@@ -169,6 +169,29 @@ def test_short_functions(interpreter, name):
 
 
 @needs_triton
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("largest", [20.0, 8191.0, 1e30])
+def test_short_sines(interpreter, name, largest):
+    """A tile with one large argument is computed by Triton's functions."""
+    x = np.concatenate([np.linspace(-largest, largest, 4001), np.geomspace(1e-30, 3, 90)])
+    quarters = np.arange(-5000, 5000, 9) * (np.pi / 2)
+    x = np.concatenate([x, quarters[np.abs(quarters) <= largest], [0.0, np.nan]])
+    x = np.pad(x[:8192], (0, max(0, 8192 - x.size))).astype(np.float32)
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef short(x, y):\n"
+    source += "    at = tl.arange(0, 8192)[None, :]\n"
+    source += f"    tl.store(y + at, library.short_{name}(tl.load(x + at)))\n"
+    found = interpreter.torch.full((8192,), float("nan"))
+    interpreter.load(source, "short").short[(1,)](interpreter.torch.from_numpy(x), found)
+    expected = getattr(np, name)(x.astype(np.float64))
+    inside = np.abs(x) < 1e5  # the interpreter's own sine of larger ones is numpy's of f32
+    difference = np.abs(found.numpy() - expected)[inside]
+    assert (difference <= 1e-6).all(), difference.max()
+    assert (difference <= 1e-9 + 2e-5 * np.abs(expected)[inside]).all()
+    assert np.isnan(found.numpy()[np.isnan(x)]).all()
+
+
+@needs_triton
 def test_halves_are_rounded_to_even(interpreter):
     halves = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 2**22 + 0.5, 2**23 + 1, -3e9], np.float32)
     source = "import triton\nimport triton.language as tl\n"

@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from iree.compiler import ir
 
-from helpers.kernel_runner import close, draw, needs_triton, run
+from helpers.kernel_runner import close, draw, needs_triton, planned, run
 
 HEADER = """
 #id = affine_map<(r, c) -> (r, c)>
@@ -284,3 +285,112 @@ def test_concatenation_of_strided_slices(interpreter):
     text = region_of_moves(given, whole, moves, "%d")
     (found,) = run(interpreter, text, "elementwise", [x], [whole])
     close(found, np.concatenate([x[::2], x[1::2]], 1).astype(np.float64), "f16")
+
+
+SPACES = """
+#three = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+#outer = affine_map<(d0, d1, d2) -> (d0, d2)>
+#swapped = affine_map<(d0, d1, d2) -> (d0, d2, d1)>
+#id = affine_map<(r, c) -> (r, c)>
+"""
+
+
+def generic(name, source, kind, op, maps):
+    """A generic of rank two or three that applies an op, or copies without one."""
+    rank = kind.count("x")
+    kinds = ", ".join(['"parallel"'] * rank)
+    computed = f"%n = {op} %i : f16" if op else ""
+    return f"""
+  %e{name[1:]} = tensor.empty() : {kind}
+  {name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
+      ins({source}) outs(%e{name[1:]} : {kind}) {{
+  ^bb0(%i: f16, %o: f16):
+    {computed}
+    linalg.yield {"%n" if op else "%i"} : f16
+  }} -> {kind}"""
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(7, 3, 17), (64, 2, 9), (5, 4, 64)])
+def test_a_repetition_and_a_user_of_its_collapse(interpreter, shape):
+    """|repeat_interleave(x)| over the rows, in one kernel."""
+    rows, times, columns = shape
+    wide, flat = tensor(*shape), tensor(rows * times, columns)
+    body = (
+        generic("%r", f"%x : {tensor(rows, columns)}", wide, "", "#outer, #three")
+        + f"\n  %c = tensor.collapse_shape %r [[0, 1], [2]] : {wide} into {flat}"
+        + generic("%y", f"%c : {flat}", flat, "math.absf", "#id, #id")
+    )
+    text = f"{SPACES}func.func @main(%x: {tensor(rows, columns)}) -> {flat} {{{body}\n"
+    x = draw((rows, columns), "f16")
+    (found,) = run(
+        interpreter,
+        text + f"  return %y : {flat}\n}}",
+        "elementwise",
+        [x],
+        [[rows, times, columns]],
+    )
+    expected = np.abs(x.astype(np.float64)).repeat(times, 0)
+    close(found.reshape(rows * times, columns), expected, "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(7, 3, 17), (64, 2, 9), (5, 64, 33)])
+def test_a_transpose_of_computed_and_split_dimensions(interpreter, shape):
+    """|sin(x)| with two halves of its columns swapped, in one kernel."""
+    rows, first, second = shape
+    flat = tensor(rows, first * second)
+    wide, turned = tensor(*shape), tensor(rows, second, first)
+    body = (
+        generic("%s", f"%x : {flat}", flat, "math.sin", "#id, #id")
+        + f"\n  %v = tensor.expand_shape %s [[0], [1, 2]] output_shape [{rows}, {first}, {second}]"
+        + f" : {flat} into {wide}"
+        + generic("%y", f"%v : {wide}", turned, "math.absf", "#swapped, #three")
+    )
+    text = f"{SPACES}func.func @main(%x: {flat}) -> {turned} {{{body}\n  return %y : {turned}\n}}"
+    x = draw((rows, first * second), "f16")
+    (found,) = run(interpreter, text, "elementwise", [x], [[rows, second, first]])
+    expected = np.abs(np.sin(x.astype(np.float64))).reshape(shape).swapaxes(1, 2)
+    close(found, expected, "f16")
+
+
+def padded_text(shape):
+    """A padding of the last two of three dimensions, before which sines are taken."""
+    rows, height, width = shape
+    large = (rows, height + 4, width + 5)
+    body = (
+        generic("%s", f"%x : {tensor(*shape)}", tensor(*shape), "math.sin", "#three, #three")
+        + f"""
+  %zero = arith.constant 0.5 : f16
+  %y = tensor.pad %s low[0, 2, 1] high[0, 2, 4] {{
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %zero : f16
+  }} : {tensor(*shape)} to {tensor(*large)}"""
+    )
+    head = f"func.func @main(%x: {tensor(*shape)}) -> {tensor(*large)} {{"
+    return f"{SPACES}{head}{body}\n  return %y : {tensor(*large)}\n}}", large
+
+
+@needs_triton
+@pytest.mark.parametrize("shape", [(37, 6, 6), (9, 60, 11), (5, 4, 3)])
+def test_padding_of_two_inner_dimensions(interpreter, shape):
+    text, large = padded_text(shape)
+    x = draw(shape, "f16")
+    (found,) = run(interpreter, text, "elementwise", [x], [large])
+    expected = np.full(large, 0.5)
+    expected[:, 2:-2, 1:-4] = np.sin(x.astype(np.float64))
+    close(found, expected, "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("shape", "tile"), [((4870, 1526, 6), (8, 256)), ((4870, 1524, 7), (2, 1024))]
+)
+def test_rows_of_a_tile_share_the_divided_indices_of_columns(shape, tile):
+    """A padding of every element had four divisions by its two inner sizes."""
+    text, _ = padded_text(shape)
+    with ir.Context():
+        _, (plan,) = planned(text, "elementwise")
+        assert f"Tiles of {tile[0]} by {tile[1]}." in plan.program.source
+        assert "row //" not in plan.program.source
+        assert "row %" not in plan.program.source

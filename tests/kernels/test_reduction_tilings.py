@@ -443,3 +443,34 @@ def test_splits_of_few_rows_fill_the_device(rows, columns, run):
     config = heuristics.default_config(problem, TARGET)
     tiles = -(-rows // config.block_rows) if config.block_rows else rows
     assert tiles * config.splits >= TARGET.gpu.num_sms
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(43264, 8), (102400, 16), (1 << 15, 4)])
+def test_contiguous_rows_of_few_columns_have_threads_of_few_elements(rows, columns):
+    problem = ReductionProblem(rows, columns, "arith.addf", 1, 1, contiguous_rows=rows)
+    config, gpu = heuristics.default_config(problem, TARGET), TARGET.gpu
+    tile = distribute(config, rows, columns, gpu)
+    each = tile.rows * tile.columns // (gpu.warp_size * tile.num_warps)
+    threads = rows // tile.rows * gpu.warp_size * tile.num_warps
+    assert each <= 8 or 2 * threads >= gpu.num_sms * gpu.max_threads_per_sm
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("shape", "height", "apart"),
+    [((256, 8, 13, 13), 64, True), ((256, 8, 9, 27), 128, True), ((8, 8, 14, 14), 0, False)],
+)
+def test_blocks_of_rows_end_with_a_run_of_odd_length(shape, height, apart):
+    """Lanes are along rows: Triton finds none adjacent by a remainder of an odd number."""
+    f = Function("main", shape)
+    x = f.argument(range(4), "f32")
+    text = f.finish(f.apply("arith.divf", x, f.reduce("arith.addf", x, (1,))))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        source = plan.program.source
+        assert ("row_inner" in source) == apart
+        ctas = plan.grid[0].count(())
+    if apart:
+        assert f"tl.arange(0, {height})" in source
+        assert ctas == shape[0] * -(-shape[2] * shape[3] // height)
+        assert "row % " not in source

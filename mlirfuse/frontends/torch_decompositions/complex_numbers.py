@@ -17,6 +17,7 @@ from mlirfuse.frontends.torch_decompositions.complex_pairs import (
     part_type,
     parts,
 )
+from mlirfuse.frontends.torch_decompositions.elementwise import lerp
 
 if TYPE_CHECKING:
     import torch
@@ -61,8 +62,8 @@ def table(default: Table) -> Table:
         aten.isnan.default: lambda a: _either(torch.isnan, a),
         aten.isinf.default: lambda a: _either(torch.isinf, a),
         aten.isclose.default: _isclose,
-        aten.lerp.Scalar: _lerp,
-        aten.lerp.Tensor: _lerp,
+        aten.lerp.Scalar: lerp,
+        aten.lerp.Tensor: lerp,
         aten.ldexp.Tensor: lambda a, exponent: a * torch.exp2(exponent),
         **{
             op.default: _of_truths(op.default)
@@ -193,16 +194,3 @@ def _isclose(
         close = close | (torch.isnan(a) & torch.isnan(b))
     error = torch.abs(a - b)
     return close | (torch.isfinite(error) & (error <= atol + rtol * torch.abs(b)))
-
-
-def _lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
-    """From the nearer end."""
-    import torch
-
-    difference = end - start
-    if not isinstance(weight, torch.Tensor):
-        if abs(weight) < 0.5:
-            return start + weight * difference
-        return end - difference * (1 - weight)
-    near = torch.abs(weight) < 0.5
-    return torch.where(near, start + weight * difference, end - difference * (1 - weight))

@@ -40,6 +40,8 @@ def table() -> Table:
         aten.__rshift__.Scalar: torch.bitwise_right_shift,
         aten.__lshift__.Tensor: torch.bitwise_left_shift,
         aten.__lshift__.Scalar: torch.bitwise_left_shift,
+        aten.lerp.Scalar: lerp,
+        aten.lerp.Tensor: lerp,
         aten.fmax.default: lambda a, b: _ignoring_nan(a, b, largest=True),
         aten.fmin.default: lambda a, b: _ignoring_nan(a, b, largest=False),
     }
@@ -222,3 +224,16 @@ def _isfinite(x: torch.Tensor) -> torch.Tensor:
     if not x.dtype.is_floating_point:
         return torch.ones_like(x, dtype=torch.bool)
     return x.abs() < math.inf
+
+
+def lerp(start: torch.Tensor, end: torch.Tensor, weight: Any) -> torch.Tensor:
+    """From the nearer end. PyTorch's copies its result to other strides by `prims.copy_strided`."""
+    import torch
+
+    difference = end - start
+    if not isinstance(weight, torch.Tensor):
+        if abs(weight) < 0.5:
+            return start + weight * difference
+        return end - difference * (1 - weight)
+    near = torch.abs(weight) < 0.5
+    return torch.where(near, start + weight * difference, end - difference * (1 - weight))

@@ -42,6 +42,8 @@ class Group:
         `FLAT_pair` is the index of a pair, and `FLAT_pair_inside` its mask; None without pairs.
       apart: whether several dynamic axes have indices of their own, without the others: the
         kernel's arguments have their sizes as `SIZE_0` and so on.
+      tail: how many of its last axes have an index apart, `FLAT_inner`, which the mask is of; that
+        of the others is `FLAT_outer`. 0 where there is the flat index alone. Static sizes.
     """
 
     flat: str
@@ -50,6 +52,7 @@ class Group:
     size: str = SIZE
     pairs: int | None = None
     apart: bool = False
+    tail: int = 0
 
     @property
     def dynamic(self) -> int:
@@ -106,7 +109,11 @@ class Space:
             it is not `apart`.
         """
         flat, sizes = self.groups[group].flat, self.groups[group].sizes
-        dynamic = self.groups[group].dynamic
+        dynamic, split = self.groups[group].dynamic, len(sizes) - self.groups[group].tail
+        if first >= split:
+            flat, sizes, first, last = f"{flat}_inner", sizes[split:], first - split, last - split
+        elif last < split < len(sizes):
+            flat, sizes = f"{flat}_outer", sizes[:split]
         names = [""] * len(sizes)
         if first < dynamic and (first > 0 or last < dynamic - 1):
             names = [self._own_size(group, n) if n < dynamic else "" for n in range(len(sizes))]
@@ -125,8 +132,14 @@ class Space:
 
     def inside(self, *groups: int) -> list[str]:
         """The lines that compute the masks of these groups."""
-        given = ((self.groups[group], self.size(group)) for group in groups)
-        return [f"{g.mask} = {g.flat} < {size}" for g, size in given if g.mask]
+        found = []
+        for number in groups:
+            group = self.groups[number]
+            flat, size = group.flat, self.size(number)
+            if group.tail:
+                flat, size = f"{flat}_inner", product_text(group.sizes[-group.tail :])
+            found += [f"{group.mask} = {flat} < {size}"] if group.mask else []
+        return found
 
     def size(self, group: int) -> str:
         """The number of flat indices of a group."""

@@ -44,12 +44,20 @@ MAX_PADDED_COLUMNS = 1.07
 SHARED_READ_COST = 1 / 16
 """Cost of a read that all rows or all columns of a tile share, relative to one of each element."""
 
-SCALAR_READ_COST = 4
-"""Cost of a read without vectorized loads, relative to one with them; an estimate."""
+SCALAR_COST = 3 / 4
+"""Cost that an access without vectorized loads or stores has in addition, relative to one with
+them: a subtraction of 40883295 f16 took 156 us with three scalar accesses, 95 with vectorized ones
+(H100)."""
 
-INDEX_COST = 1 / 2
-"""Cost of an index that each element has to divide for, relative to a vectorized read: about eight
+DIVISION_COST = 1 / 2
+"""Cost of a division or a remainder for each element, relative to a vectorized access: about six
 instructions of integers, of which an SM issues 64 a cycle; an estimate."""
+
+MAX_SHARING_ROWS = 8
+"""Rows of a thread that share the divided indices of their columns."""
+
+THREAD_ELEMENTS = 16
+"""Elements of a thread that the split is chosen for."""
 
 AxisIndex = int | None
 """The axis of the result along a dimension of a tensor; None for another index or none."""
@@ -214,7 +222,7 @@ class Nest:
         last = len(self.sizes) - 1
         columns = count(self.sizes[split:])
         width = tile_width(columns, MAX_TILE_COLUMNS)
-        total = 1.0 if split == 0 or columns % VECTOR == 0 else SCALAR_READ_COST
+        total = 1.0 if split == 0 or columns % VECTOR == 0 else 1.0 + SCALAR_COST
         for read in self.reads:
             in_rows = any(axis is not None and axis < split for axis in read.axes)
             in_columns = any(axis is not None and axis >= split for axis in read.axes)
@@ -222,12 +230,50 @@ class Nest:
             aligned = known_product(self.sizes[max(split, start) :]) % VECTOR == 0
             vectorized = self._contiguous_axis(read) == last and (aligned or max(split, start) == 0)
             shared = not in_columns or (split > 0 and not in_rows)
-            cost = SHARED_READ_COST if shared else 1.0
-            total += cost * (1.0 if vectorized else SCALAR_READ_COST)
-        for axis in self.indexed:
-            shared = split > 0 and (axis < split or axis == last == split)
-            total += SHARED_READ_COST if shared else INDEX_COST
+            traffic = min(1.0, count(read.sizes) / count(self.sizes))
+            cost = traffic + (0.0 if vectorized else SCALAR_COST)
+            total += cost * (SHARED_READ_COST if shared else 1.0)
+        rows = sharing_rows(columns, THREAD_ELEMENTS) if self._divides(split) else 1
+        for first, end in self._runs(split):
+            in_rows = first < split
+            begin, stop = (0, split) if in_rows else (split, last + 1)
+            each = max(SHARED_READ_COST, rows / THREAD_ELEMENTS) if in_rows else 1 / rows
+            total += ((first > begin) + (end < stop)) * each * DIVISION_COST
         return total * -(-columns // width) * width / columns
+
+    def _runs(self, split: int) -> set[tuple[int, int]]:
+        """The first and the end of the axes of each index, if the columns start at an axis."""
+        found = {(axis, axis + 1) for axis in self.indexed}
+        for read in self.reads:
+            axes = sorted(axis for axis in read.axes if axis is not None)
+            first = end = -1
+            for axis in axes:
+                joined = axis == end and axis != split and read.collapses(axis - 1, axis)
+                if not joined and end > 0:
+                    found.add((first, end))
+                first, end = first if joined else axis, axis + 1
+            found |= {(first, end)} if end > 0 else set()
+        return found
+
+    def _divides(self, split: int) -> bool:
+        """Whether indices of columns are divided, if the columns start at an axis."""
+        whole = (split, len(self.sizes))
+        return split > 0 and any(run[0] >= split and run != whole for run in self._runs(split))
+
+    @property
+    def divides(self) -> bool:
+        """Whether indices of columns are divided, which rows of a tile share."""
+        return not self.transposed and self.rows < self.columns and self._divides(self.columns)
+
+
+def sharing_rows(columns: int, elements: int) -> int:
+    """Rows of a thread that share the indices of its columns.
+
+    Args:
+      columns: columns of the tensor, of which a thread has as many adjacent ones as are aligned.
+      elements: elements of a thread.
+    """
+    return max(1, min(MAX_SHARING_ROWS, elements // math.gcd(columns, VECTOR)))
 
 
 def _order(op: ir.Operation, result: ir.Value) -> list[int]:

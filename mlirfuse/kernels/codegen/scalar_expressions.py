@@ -22,6 +22,7 @@ from mlirfuse.kernels.codegen.scalar_forms import (
     INTEGER,
     POWERS,
     SHORT,
+    SHORT_OF_TILES,
     SHORT_ROUND,
     UNSIGNED,
 )
@@ -42,7 +43,12 @@ _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
 
 
 def scalar_expression(
-    op: ir.Operation, operands: list[str], types: Mapping[str, str], short: bool
+    op: ir.Operation,
+    operands: list[str],
+    types: Mapping[str, str],
+    short: bool,
+    *,
+    gluon: bool = False,
 ) -> str:
     """One op as an expression.
 
@@ -51,6 +57,7 @@ def scalar_expression(
       operands: names of its operands.
       types: element types in Triton's spelling; f16 may be computed in f32.
       short: whether all results of the kernel are rounded to 16 bits or less.
+      gluon: whether the kernel is Gluon's.
 
     Raises:
       Unsupported: the op has no form.
@@ -86,6 +93,7 @@ def scalar_expression(
         form = DOUBLE.get(op.name, form)
     if short and types[kind] == "tl.float32":
         form = SHORT.get(op.name, form)
+        form = form if gluon else SHORT_OF_TILES.get(op.name, form)
     narrow = types[kind] != "tl.float32" and (
         kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
     )

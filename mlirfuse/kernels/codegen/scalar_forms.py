@@ -76,6 +76,12 @@ SHORT: Mapping[str, str] = {
 }
 """Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
 
+SHORT_OF_TILES: Mapping[str, str] = {
+    "math.cos": "library.short_cos({0})",
+    "math.sin": "library.short_sin({0})",
+}
+"""Those with a branch for a whole tile, which Gluon's kernels do not have."""
+
 ABOVE: Mapping[str, str] = {"math.tanh": "2.0 / (tl.exp2({0} * -2.8853900817779268) + 1.0)"}
 """The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""
 

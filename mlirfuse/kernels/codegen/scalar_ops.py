@@ -128,7 +128,7 @@ class Body:
                         continue
                     operands = self._ranges.widened(op, operands)
                 text = self._byte(op, operands) or scalar_expression(
-                    op, operands, self.types, self.short
+                    op, operands, self.types, self.short, gluon=bool(self.layout)
                 )
                 known[op.results[0]] = self.name(text)
                 self._note_whole(op, operands, known[op.results[0]])

@@ -4,6 +4,10 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from mlirfuse.kernels.device.sines import short_cos, short_sin
+
+__all__ = ["short_cos", "short_sin"]
+
 
 @triton.jit
 def larger(a, b):

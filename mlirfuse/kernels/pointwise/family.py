@@ -14,7 +14,9 @@ from mlirfuse.targets.base import Target
 def _plan(
     analysis: PointwiseAnalysis, target: Target, config: PointwiseConfig | None
 ) -> Plan | NoMatch | None:
-    return tile.plan(analysis, config or heuristics.choose_config(problem_of(analysis), target))
+    return tile.plan(
+        analysis, config or heuristics.choose_config(problem_of(analysis), target), target
+    )
 
 
 POINTWISE = KernelFamily(

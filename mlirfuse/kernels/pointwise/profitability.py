@@ -34,7 +34,7 @@ def refusal(group: Sequence[ir.Operation], target: Target) -> NoMatch | None:
     if not isinstance(analysis, PointwiseAnalysis):
         return analysis
     config = heuristics.choose_config(problem_of(analysis), target)
-    plan = tile.plan(analysis, config)
+    plan = tile.plan(analysis, config, target)
     return profitable(plan, target) if isinstance(plan, Plan) else plan
 
 

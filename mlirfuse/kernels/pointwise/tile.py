@@ -20,12 +20,14 @@ from mlirfuse.kernels.codegen.iteration_space import (
     known_product,
     power_of_two,
 )
-from mlirfuse.kernels.codegen.loop_nest import VECTOR, tile_width
+from mlirfuse.kernels.codegen.loop_nest import VECTOR, sharing_rows, tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pointwise.analysis import SHARED, PointwiseAnalysis, problem_of
 from mlirfuse.kernels.pointwise.problem import PointwiseConfig
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
 
 ENTRY = "elementwise_kernel"
 
@@ -35,9 +37,9 @@ BATCH, ROWS, COLUMNS = 0, 1, 2
 _NAMES = ("batch", "row", "column")
 
 
-def plan(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan | NoMatch:
+def plan(analysis: PointwiseAnalysis, config: PointwiseConfig, target: Target) -> Plan | NoMatch:
     """Plans the kernel of a region, or the reason why there is none."""
-    return attempted(lambda: _planned(analysis, config), SHARED)
+    return attempted(lambda: _planned(analysis, config, target), SHARED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -98,8 +100,8 @@ class _Grid:
         )
 
 
-def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig) -> Plan:
-    grid = _grid(analysis, config)
+def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig, target: Target) -> Plan:
+    grid = _grid(analysis, config, config.num_warps * gpu_of(target).warp_size)
     space = grid.space()
     tiles = _tiles(analysis, space, wide=grid.wide)
     writer = tiles.body.writer
@@ -143,8 +145,11 @@ def _write(tiles: Tiles, analysis: PointwiseAnalysis) -> None:
         tiles.store(f"y{number}", value, written[value])
 
 
-def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig) -> _Grid:
-    """The tiles of a configuration, narrowed where they would be mostly masked."""
+def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig, threads: int) -> _Grid:
+    """The tiles of a configuration, narrowed where they would be mostly masked.
+
+    They are tall where rows share divided indices of their columns.
+    """
     nest = analysis.nest
     sizes = (
         nest.sizes[: nest.rows],
@@ -156,6 +161,9 @@ def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig) -> _Grid:
     height, width = config.block_rows, config.block_columns
     if first == COLUMNS:
         height, width = 1, height * width
+    elif nest.divides:
+        rows = sharing_rows(known_product(sizes[COLUMNS]), height * width // threads)
+        height, width = rows, height * width // rows
     if not (dynamic and first == COLUMNS):
         narrow = tile_width(known_product(sizes[COLUMNS]), width)
         height, width = height * width // narrow, narrow

@@ -29,6 +29,7 @@ from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis, 
 from mlirfuse.kernels.reduction.combiners import combined_with_init, neutral_tile
 from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
 from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.kernels.reduction.row_blocks import row_blocks
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
@@ -83,14 +84,13 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
     last = levels.pass_of([], levels.stored(levels.depth))
     kernel.store_columns(last)
     kernel.store_rows()
-    dynamic = tuple(range(analysis.num_dynamic))
     return kernel.tiles.plan(
         ENTRY,
         kernel.tiles.body.writer.lines,
         analysis.results,
         _note(analysis, config),
         launch=Launch(
-            grid=(Extent(analysis.rows, config.block_rows, dynamic), Extent(1), Extent(1)),
+            grid=(kernel.blocks.extent(), Extent(1), Extent(1)),
             first=(ROW, 0),
             num_warps=config.num_warps,
         ),
@@ -127,7 +127,7 @@ def _split_plan(analysis: ReductionAnalysis, levels: Levels, config: ReductionCo
     kernel.store_rows(once=bool(stored))
     arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in kernel.tiles.operands.items()]
     arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(analysis.results)]
-    grid = Extent(analysis.rows, rows), Extent(split.count if stored else 1), Extent(1)
+    grid = kernel.blocks.extent(), Extent(split.count if stored else 1), Extent(1)
     return Plan(
         kernel.program(arguments, config.num_warps if stored else COMBINE_WARPS, before),
         tuple(kernel.tiles.operands),
@@ -177,7 +177,7 @@ def _partial(
         kernel.program([*arguments, *names], config.num_warps, before),
         tuple(kernel.tiles.operands),
         (),
-        (Extent(analysis.rows, config.block_rows), Extent(split.count), Extent(1)),
+        (kernel.blocks.extent(), Extent(split.count), Extent(1)),
         scratch=tuple(scratch),
         scratch_types=tuple(types),
         before=before,
@@ -214,6 +214,7 @@ class _Kernel:
     Attributes:
       analysis: the region.
       levels: the levels of its values.
+      blocks: the rows of its CTAs.
       tiles: the writer.
       combined: reduction -> its accumulator, before its init, where splits have been combined.
       needed: ops that it has to compute, where these are not all.
@@ -231,11 +232,10 @@ class _Kernel:
         self.levels = levels
         self.combined: dict[ir.Operation, str] = {}
         self.needed = set(analysis.group)
-        self._block_rows = block_rows
+        self.blocks = row_blocks(analysis, block_rows)
         self._block_columns = block_columns
         self._split = split
-        even = not analysis.num_dynamic and analysis.rows % block_rows == 0
-        row = Group("row", analysis.row_sizes, "" if even else "row_mask", apart=True)
+        row = self.blocks.group()
         self._whole = Space((row, Group("column", analysis.column_sizes)))
         self._masked = Space((row, Group("column", analysis.column_sizes, "column_mask")))
         self.tiles = _LoopTiles(
@@ -252,10 +252,7 @@ class _Kernel:
 
     def write_indices(self) -> None:
         """Writes the rows of a CTA, and its split."""
-        height = self._block_rows
-        self.writer.line(
-            f"row = tl.program_id(0){self._wide} * {height} + tl.arange(0, {height})[:, None]"
-        )
+        self.writer.write(self.blocks.indices("tl.program_id(0)", self._wide))
         self.writer.write(self.tiles.space.inside(ROW))
         if self._split is not None:
             self.writer.line("split = tl.program_id(1)")
@@ -295,7 +292,7 @@ class _Kernel:
         names = []
         for op in each.reductions:
             combiner = self.analysis.reductions[op].combiner
-            shape = f"[{self._block_rows}, {self._block_columns}]"
+            shape = f"[{self.blocks.height}, {self._block_columns}]"
             names.append(
                 self.tiles.body.name(neutral_tile(combiner, ops.element_type(op.results[0]), shape))
             )

@@ -41,6 +41,7 @@ from mlirfuse.kernels.reduction.distribution import (
 )
 from mlirfuse.kernels.reduction.heuristics import has_clusters, packed_registers
 from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
 from mlirfuse.kernels.reduction.schedule import late_order
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -73,15 +74,17 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     """
     rows = UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows
     distribution = distribute(config, rows, analysis.columns, gpu_of(target))
+    blocks = row_blocks(analysis, distribution.rows)
+    distribution = _of_height(distribution, blocks.height)
     packed = config.packed and _can_pack(analysis, distribution, target)
     tiles = _RowTiles(
-        _space(analysis, distribution),
+        _space(analysis, blocks, distribution),
         analysis.loops,
         short=all(ops.element_type(v) in HIDING for v in analysis.results),
     )
     tiles.evict_first = config.evict_first
     cluster = Cluster(distribution.cluster_size) if distribution.cluster_size > 1 else None
-    _write_indices(tiles, analysis, distribution, cluster)
+    _write_indices(tiles, blocks, distribution, cluster)
     elements = distribution.rows * distribution.columns
     threads = distribution.num_warps * gpu_of(target).warp_size
     late = packed or elements >= REGISTER_PRESSURE * threads
@@ -89,15 +92,13 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     note = f"{distribution.rows} at a time"
     if cluster is not None:
         note = f"{cluster.size} CTAs for each"
-    dynamic = tuple(range(analysis.num_dynamic))
-    rows_extent = Extent(analysis.rows, distribution.rows, dynamic, distribution.cluster_size)
     found = tiles.plan(
         ENTRY,
         tiles.body.writer.lines,
         analysis.results,
         f"Rows of {analysis.columns}, {note}.",
         launch=Launch(
-            grid=(rows_extent, Extent(1), Extent(1)),
+            grid=(blocks.extent(distribution.cluster_size), Extent(1), Extent(1)),
             first=(ROW, 0),
             num_warps=distribution.num_warps,
             cluster_size=distribution.cluster_size,
@@ -117,30 +118,35 @@ def _can_pack(analysis: ReductionAnalysis, distribution: Distribution, target: T
     return whole and pairs and target.name == "cuda"
 
 
-def _space(analysis: ReductionAnalysis, distribution: Distribution) -> Space:
+def _of_height(distribution: Distribution, height: int) -> Distribution:
+    """The distribution with so many rows, a power of two, and as many elements of a thread."""
+    num_warps = max(1, distribution.num_warps * height // distribution.rows)
+    return dataclasses.replace(distribution, rows=height, num_warps=num_warps)
+
+
+def _space(analysis: ReductionAnalysis, blocks: RowBlocks, distribution: Distribution) -> Space:
     """The iteration space, with the masks that its tiles need."""
-    even = not analysis.num_dynamic and analysis.rows % distribution.rows == 0
     whole = analysis.columns == distribution.columns * distribution.cluster_size
     return Space(
         (
-            Group("row", analysis.row_sizes, "" if even else "row_mask", apart=True),
+            blocks.group(),
             Group("column", analysis.column_sizes, "" if whole else "column_mask"),
         )
     )
 
 
 def _write_indices(
-    tiles: Tiles, analysis: ReductionAnalysis, distribution: Distribution, cluster: Cluster | None
+    tiles: Tiles, blocks: RowBlocks, distribution: Distribution, cluster: Cluster | None
 ) -> None:
     """Writes the rows and columns of a CTA, and their masks."""
-    writer, height, width = tiles.body.writer, distribution.rows, distribution.columns
+    writer, width, analysis = tiles.body.writer, distribution.columns, blocks.analysis
     program_id = "tl.program_id(0)"
     row, first_column = program_id, ""
     if cluster is not None:
         row, first_column = cluster.row(program_id), f"{cluster.first_column(program_id, width)} + "
     is_wide = analysis.num_dynamic > 0 or analysis.rows * analysis.columns >= MAX_INDEX
     wide = ".to(tl.int64)" if is_wide else ""
-    writer.line(f"row = {row}{wide} * {height} + tl.arange(0, {height})[:, None]")
+    writer.write(blocks.indices(row, wide))
     # The offset of a column of several outer dimensions is as large as that of a row.
     apart = analysis.rows * analysis.columns >= MAX_INDEX and not analysis.has_trailing_columns
     columns = f"tl.arange(0, {width})[None, :]{'.to(tl.int64)' if apart else ''}"

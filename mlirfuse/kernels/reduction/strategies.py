@@ -34,6 +34,9 @@ MIN_CONTIGUOUS_ROWS = 16
 TILE_ELEMENTS_PER_THREAD = 32
 """Elements of a tile with all columns, in a thread."""
 
+MIN_TILE_ELEMENTS = 4
+"""The same where so few rows leave half of the device's threads idle: 16 bytes of f32."""
+
 TILE_WARPS = 4
 """Warps of a tile of few columns."""
 
@@ -76,6 +79,9 @@ def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
     width = power_of_two(problem.columns)
     # Of few columns a thread has a vectorized load each.
     elements = min(TILE_ELEMENTS_PER_THREAD, VECTOR * width)
+    total, idle = problem.rows * width, gpu.num_sms * gpu.max_threads_per_sm // 2
+    while elements > max(MIN_TILE_ELEMENTS, min(width, VECTOR)) and total < idle * elements:
+        elements //= 2
     height = max(CONTIGUOUS_ROWS, TILE_WARPS * gpu.warp_size * elements // width)
     height = min(height, power_of_two(problem.rows))
     least = min(MIN_CONTIGUOUS_ROWS, height)

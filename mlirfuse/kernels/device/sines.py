@@ -1,0 +1,64 @@
+"""Sine and cosine of f32, to be rounded to f16 or bf16, on tiles.
+
+That of libdevice has a loop for large arguments, about 200 instructions for each element of a
+thread: 64 of them in the epilogue of a matmul are more than the instruction cache of an SM holds.
+Here it is in a branch that a whole tile takes, or none of it.
+"""
+
+import triton
+import triton.language as tl
+
+LIMIT = tl.constexpr(8192.0)
+"""Arguments up to which products of a quarter turn's parts are exact in f32."""
+
+
+@triton.jit
+def _quarter_turns(x):
+    """The nearest number of quarter turns and the rest of an angle below `LIMIT`.
+
+    The parts of a quarter turn have 8 and 11 bits: their products with up to 13 bits are exact.
+    (W. Cody and W. Waite, Software Manual for the Elementary Functions, 1980.)
+
+    Returns:
+      An f32 whose last bits are the number, and the rest, up to an eighth of a turn.
+    """
+    shifted = x * 0.6366197723675814 + 12582912.0
+    turns = shifted - 12582912.0
+    rest = (x - turns * 1.5703125) - turns * 4.837512969970703e-4
+    return shifted, rest - turns * 7.54978995489188e-8
+
+
+@triton.jit
+def _sine(shifted, rest, quarters: tl.constexpr):
+    """The sine of an angle of `_quarter_turns` plus so many of them."""
+    square = rest * rest
+    sine = rest + rest * square * (
+        -1.6666654611e-1 + square * (8.3321608736e-3 - square * 1.9515e-4)
+    )
+    cosine = 1.0 - square * 0.5
+    cosine += square * square * (4.166664568e-2 + square * (-1.388731625e-3 + square * 2.4433e-5))
+    turns = shifted.to(tl.int32, bitcast=True) + quarters
+    result = tl.where((turns & 1) == 0, sine, cosine)
+    return tl.where((turns & 2) == 0, result, -result)
+
+
+@triton.jit
+def short_sin(x):
+    """Sine of f32, to be rounded to f16 or bf16: wrong by 1e-6, and by 1e-5 of it, at most."""
+    if tl.max(tl.abs(x), axis=None) < LIMIT:
+        shifted, rest = _quarter_turns(x)
+        result = _sine(shifted, rest, 0)
+    else:
+        result = tl.sin(x)
+    return result
+
+
+@triton.jit
+def short_cos(x):
+    """Cosine of f32, as `short_sin`."""
+    if tl.max(tl.abs(x), axis=None) < LIMIT:
+        shifted, rest = _quarter_turns(x)
+        result = _sine(shifted, rest, 1)
+    else:
+        result = tl.cos(x)
+    return result

@@ -1,0 +1,107 @@
+"""Read an image with channels last as it is in memory, in place of a transposed copy.
+
+    %t = linalg.generic {copy} ins(%x)                 tensor<NxHxWxCxT> -> tensor<NxCxHxWxT>
+    %p = tensor.pad %t                                 optional
+    %y = linalg.generic {convolution} ins(%p, %w)      reads (n, c, h + i, w + j)
+  becomes
+    %q = tensor.pad %x
+    %y = linalg.generic {convolution} ins(%q, %w)      reads (n, h + i, w + j, c)
+
+Root: the convolution, of element types and loops that `conv_triton_kernel` supports, whose image is
+a transposed copy of a tensor whose last dimension is that of channels or groups; kernels load
+adjacent channels together. PyTorch's `channels_last` images and results of kernels with channels
+last are such tensors. IREE leaves the copy before a depthwise convolution with channels first. A
+tensor with channels first is still copied to channels last. The padding is of the convolution
+alone. Static sizes; any element type. Numerics: exact (the same elements and accumulation).
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from iree.compiler import ir
+
+from mlirfuse.builders import convolution_builder
+from mlirfuse.core import FusionPass, Kind, Match, PassContext
+from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.convolution.analysis import is_supported
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Found:
+    """The image of a convolution.
+
+    Attributes:
+      operand: index of the operand.
+      pad: its padding; None without one.
+      source: the tensor that was copied.
+      order: for each dimension of that tensor the one of the image.
+    """
+
+    operand: int
+    pad: ir.Operation | None
+    source: ir.Value
+    order: tuple[int, ...]
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | None:
+    """Finds a convolution of a transposed copy of an image with channels last."""
+    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
+        return None
+    if not convolutions.is_convolution(root) or not is_supported(root):
+        return None
+    loops = convolution_loops.classify(root)
+    if not isinstance(loops, ConvolutionLoops):
+        return None
+    image = root.operands[loops.image]
+    pad = spread_images.producer(image, root)
+    if pad is not None:
+        if pad.name != "tensor.pad":
+            return None
+        image = pad.operands[0]
+    copy = ops.defining_op(image)
+    if copy is None or not ops.is_projection(copy) or ops.in_region(copy):
+        return None
+    order = _order(copy)
+    if order is None or None in ops.shape(image):
+        return None
+    last = {loop for loop, _ in loops.image_dims[order[-1]]}
+    if not last <= {loops.channel_loop, *loops.group_loops}:
+        return None
+    return Match(root, (root,), _Found(loops.image, pad, copy.operands[0], order))
+
+
+def _order(copy: ir.Operation) -> tuple[int, ...] | None:
+    """For each dimension of what a copy reads that of its result; None where it is no transpose."""
+    read, written = ops.indexing_maps(copy)
+    if read is None or written is None or set(read) != set(written) or None in read:
+        return None
+    order = tuple(written.index(loop) for loop in read)
+    return None if order == tuple(range(len(order))) else order
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the convolution of the tensor that was copied."""
+    found: _Found = match.data
+    return convolution_builder.with_image_order(
+        match.root, found.operand, found.pad, found.source, found.order
+    )
+
+
+PASS = FusionPass(
+    name="image_order_rewrite",
+    summary="Convolutions read images with channels last, not transposed copies of them",
+    roots=("linalg.generic",),
+    where=ops.is_generic,
+    match=match,
+    prepare=passes.needs_provider,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    feature="kernels",
+    targets=frozenset({"cuda", "rocm"}),
+    source="mlirfuse",
+)
