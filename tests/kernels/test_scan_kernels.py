@@ -189,6 +189,10 @@ def test_infinities_in_other_combiners(interpreter, combine, columns):
 
 
 def test_tiles_fill_the_device():
+    short = heuristics.default_config(ScanProblem(1, 2, 1 << 21, 64), TARGET)
+    assert short.block_columns * short.block_lanes == heuristics.TILE_ELEMENTS
+    few = heuristics.default_config(ScanProblem(1, 2, 1 << 12, 64), TARGET)
+    assert (few.block_columns, few.block_lanes) == (2, 16)
     sms = TARGET.gpu.num_sms
     long = heuristics.default_config(ScanProblem(2, 1 << 20), TARGET)
     assert 2 * long.segments >= sms

@@ -21,10 +21,10 @@ from mlirfuse.kernels.convolution.taps import Taps
 from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, position_strides, tile_of
 from mlirfuse.kernels.matmul.aligned_copies import arguments, reading, text_with
 from mlirfuse.kernels.matmul.parallel_split_k import (
-    MERGE_BLOCK_M,
     MERGE_BLOCK_N,
     MERGE_WARPS,
     PART,
+    merge_block_m,
     write_sum_of_parts,
 )
 from mlirfuse.kernels.plan import Extent, Plan
@@ -51,7 +51,11 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     """
     blocks = k_blocks(analysis, config)
     each = -(-blocks // config.k_splits)
-    return _merge(analysis, -(-blocks // each), _partial(analysis, config, each, target))
+    groups, pixels = known_product(analysis.groups), known_product(analysis.pixels)
+    columns = groups * -(-analysis.out_channels // MERGE_BLOCK_N)
+    block_m = merge_block_m(pixels, columns, target)
+    partial = _partial(analysis, config, each, target)
+    return _merge(analysis, -(-blocks // each), block_m, partial)
 
 
 def _elements(analysis: Analysis) -> int:
@@ -104,13 +108,13 @@ def _partial(analysis: Analysis, config: ConvolutionConfig, each: int, target: T
     return reading(copies, dataclasses.replace(made, program=program, scratch=scratch))
 
 
-def _merge(analysis: Analysis, splits: int, partial: Plan) -> Plan:
+def _merge(analysis: Analysis, splits: int, block_m: int, partial: Plan) -> Plan:
     """The kernel that adds the parts, and computes the epilogue."""
-    config = ConvolutionConfig(MERGE_BLOCK_M, MERGE_BLOCK_N, 1, MERGE_WARPS, 1)
+    config = ConvolutionConfig(block_m, MERGE_BLOCK_N, 1, MERGE_WARPS, 1)
     tile = tile_of(analysis, config)
     writer = tile.tiles.body.writer
     implicit_gemm.write_placement(tile, wide=analysis.max_elements >= MAX_INDEX)
-    write_sum_of_parts(writer, splits, _offsets(tile, "split"), _mask(tile))
+    write_sum_of_parts(writer, block_m, splits, _offsets(tile, "split"), _mask(tile))
     tile.write_epilogue()
     made = tile.tiles.plan(
         ENTRY,

@@ -15,6 +15,7 @@ from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul import aligned_copies, tile
 from mlirfuse.kernels.matmul.aligned_copies import ENTRY, text_with
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
@@ -25,8 +26,11 @@ from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.targets.base import Target
 
-MERGE_BLOCK_M, MERGE_BLOCK_N, MERGE_WARPS = 16, 64, 4
-"""A tile of the kernel that adds the parts, which is bound by memory."""
+MIN_MERGE_BLOCK_M, MAX_MERGE_BLOCK_M = 2, 16
+"""Rows of a tile of the kernel that adds the parts."""
+
+MERGE_BLOCK_N, MERGE_WARPS = 64, 4
+"""Columns of such a tile and its warps; the kernel is bound by memory."""
 
 PART = "*fp32"
 """Type of the scratch tensor of the parts."""
@@ -49,7 +53,23 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans both kernels."""
-    return _merge(analysis, config, _partial(analysis, config, target))
+    rows, batches = analysis.m or 1, known_product(analysis.batch)
+    block_m = merge_block_m(rows, batches * -(-analysis.n // MERGE_BLOCK_N), target)
+    return _merge(analysis, config, block_m, _partial(analysis, config, target))
+
+
+def merge_block_m(rows: int, columns: int, target: Target) -> int:
+    """The rows of a tile of the kernel that adds the parts: fewer where tiles leave SMs idle.
+
+    Args:
+      rows: M.
+      columns: tiles along the other dimensions.
+      target: the target.
+    """
+    block = MAX_MERGE_BLOCK_M
+    while block > MIN_MERGE_BLOCK_M and -(-rows // block) * columns < gpu_of(target).num_sms:
+        block //= 2
+    return block
 
 
 def _elements(analysis: MatmulAnalysis, config: MatmulConfig) -> int:
@@ -107,14 +127,14 @@ def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> 
     return aligned_copies.reading([*copies.values()], made)
 
 
-def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Plan:
+def _merge(analysis: MatmulAnalysis, config: MatmulConfig, block_m: int, partial: Plan) -> Plan:
     """The kernel that adds the parts, and computes the epilogue."""
-    merging = MatmulConfig(MERGE_BLOCK_M, MERGE_BLOCK_N, config.block_k, MERGE_WARPS, 1)
+    merging = MatmulConfig(block_m, MERGE_BLOCK_N, config.block_k, MERGE_WARPS, 1)
     splits = -(-analysis.k // split_size(analysis.k, config))
 
     def accumulate(kernel: KernelTiles, part: Part) -> None:
         offsets = _row(analysis, "split")
-        write_sum_of_parts(kernel.tiles.body.writer, splits, offsets, _mask(kernel))
+        write_sum_of_parts(kernel.tiles.body.writer, block_m, splits, offsets, _mask(kernel))
 
     text = text_with(before=[("s0", PART)])
     made = plan_tiles(kernel_tiles(analysis, merging), accumulate, text=text)
@@ -123,16 +143,17 @@ def _merge(analysis: MatmulAnalysis, config: MatmulConfig, partial: Plan) -> Pla
     return dataclasses.replace(made, program=program, before=partial)
 
 
-def write_sum_of_parts(writer: Writer, splits: int, offsets: str, mask: str) -> None:
+def write_sum_of_parts(writer: Writer, block_m: int, splits: int, offsets: str, mask: str) -> None:
     """Writes the sum of the parts of a tile, `accumulator0`.
 
     Args:
       writer: gets the lines.
+      block_m: rows of the tile.
       splits: the number of parts.
       offsets: offsets of the tile in the part `split`.
       mask: its elements inside the result; `None` where all are.
     """
-    writer.line(f"accumulator0 = tl.zeros([{MERGE_BLOCK_M}, {MERGE_BLOCK_N}], tl.float32)")
+    writer.line(f"accumulator0 = tl.zeros([{block_m}, {MERGE_BLOCK_N}], tl.float32)")
     whole = splits // PARTS_IN_FLIGHT * PARTS_IN_FLIGHT
     addition = f"accumulator0 += library.load(s0 + {offsets}, {mask})"
     if whole:

@@ -37,8 +37,8 @@ def choose_config(problem: ScanProblem, target: Target) -> ScanConfig:
 def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
     """The configuration computed from the problem and the device.
 
-    Tiles have a line of the cache along the contiguous dimension; scans that leave SMs idle are
-    split.
+    Tiles have a line of the cache along the contiguous dimension, and more of it where scans are
+    short; scans that leave SMs idle are split.
     """
     gpu = gpu_of(target)
     if problem.inner == 1:
@@ -51,7 +51,11 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
         ctas = -(-problem.outer // lanes)
     else:
         wanted = LANE_BYTES * 8 // problem.element_bits
-        lanes = min(wanted, power_of_two(problem.inner))
+        longest = TILE_ELEMENTS // min(TILE_ELEMENTS, power_of_two(problem.columns))
+        lanes = min(max(wanted, longest), power_of_two(problem.inner))
+        busy = gpu.num_sms * CTAS_PER_SM
+        while lanes > wanted and problem.outer * -(-problem.inner // lanes) < busy:
+            lanes //= 2
         columns = min(TILE_ELEMENTS // lanes, power_of_two(problem.columns))
         ctas = problem.outer * -(-problem.inner // lanes)
     threads = columns * lanes // ELEMENTS_PER_THREAD
