@@ -13,7 +13,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +92,12 @@ def measure(family: Family, folder: Path) -> dict[str, Any]:
     run = {system: _waiting(call, tensors) for system, call in calls.items()}
     times = timer.latencies(run, rounds=ROUNDS, copies=1)
     found["ms"] = {system: 1e3 * statistics.median(seconds) for system, seconds in times.items()}
-    busy = timer.kernels(run, rounds=PROFILED, copies=1)
-    found["kernels_ms"] = {name: 1e3 * statistics.median(s) for name, s in busy.items()}
+    profiled = timer.profiled(run, rounds=PROFILED, copies=1)
+    found["kernels_ms"] = {
+        name: 1e3 * statistics.median(map(timer.busy, calls)) for name, calls in profiled.items()
+    }
     if program is not None and "ours" in run:
-        found["kernel_share"] = _share(run["ours"], program)
+        found["kernel_share"] = _share(profiled["ours"][-1], program)
         found["host_ms"] = _host_ms(calls["ours"], tensors)
     return found
 
@@ -132,10 +134,9 @@ def _host_ms(call: Call, tensors: tuple[torch.Tensor, ...]) -> float:
     return 1e3 * statistics.median(found)
 
 
-def _share(run: Callable[[int], None], program: mlirfuse.FusedModule) -> float:
+def _share(events: Sequence[timer.Event], program: mlirfuse.FusedModule) -> float:
     """Part of the device's time in a call that is not spent in code of IREE."""
     code = {kernel.name: kernel.code for kernel in program.kernels}
-    events = timer.events(lambda: run(0))
     total = sum(event.duration for event in events)
     ours = sum(e.duration for e in events if code.get(e.name, IREE) != IREE)
     return ours / total if total else 0.0

@@ -31,13 +31,18 @@ class Event(NamedTuple):
 
 def split(events: Iterable[Event]) -> list[float]:
     """Busy time of the device between each marker and the next, in seconds."""
+    return [busy(turn) for turn in between_markers(events)]
+
+
+def between_markers(events: Iterable[Event]) -> list[list[Event]]:
+    """The work on the device between each marker and the next."""
     found: list[list[Event]] = []
     for event in sorted(events, key=lambda e: e.start):
         if MARKER in event.name:
             found.append([])
         elif found and not any(word in event.name for word in BETWEEN_HOST_AND_DEVICE):
             found[-1].append(event)
-    return [busy(turn) for turn in found]
+    return found
 
 
 def busy(events: Iterable[Event]) -> float:
@@ -54,6 +59,17 @@ def kernels(
     calls: Mapping[str, Callable[[int], None]], *, rounds: int, copies: int
 ) -> dict[str, list[float]]:
     """Time of the kernels of a call by system, one for each round, in seconds.
+
+    Arguments and errors are those of `profiled`.
+    """
+    found = profiled(calls, rounds=rounds, copies=copies)
+    return {name: [busy(turn) for turn in turns_of] for name, turns_of in found.items()}
+
+
+def profiled(
+    calls: Mapping[str, Callable[[int], None]], *, rounds: int, copies: int
+) -> dict[str, list[list[Event]]]:
+    """The kernels and copies of a call by system, for each round.
 
     Args:
       calls: system -> a synchronous call with the copy of the arguments of an index.
@@ -73,12 +89,12 @@ def kernels(
             torch.cuda.synchronize()
             calls[name](copy)
             torch.cuda.synchronize()
-    times = split(_recorded(recorder))
-    if len(times) != len(order):
-        raise MlirfuseError(f"the profiler saw {len(times)} markers of {len(order)}")
-    found: dict[str, list[float]] = {name: [] for name in calls}
-    for (name, _), seconds in zip(order, times, strict=True):
-        found[name].append(seconds)
+    seen = between_markers(_recorded(recorder))
+    if len(seen) != len(order):
+        raise MlirfuseError(f"the profiler saw {len(seen)} markers of {len(order)}")
+    found: dict[str, list[list[Event]]] = {name: [] for name in calls}
+    for (name, _), turn in zip(order, seen, strict=True):
+        found[name].append(turn)
     return found
 
 
