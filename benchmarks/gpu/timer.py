@@ -29,11 +29,6 @@ class Event(NamedTuple):
     duration: int
 
 
-def split(events: Iterable[Event]) -> list[float]:
-    """Busy time of the device between each marker and the next, in seconds."""
-    return [busy(turn) for turn in between_markers(events)]
-
-
 def between_markers(events: Iterable[Event]) -> list[list[Event]]:
     """The work on the device between each marker and the next."""
     found: list[list[Event]] = []
@@ -96,19 +91,6 @@ def profiled(
     for (name, _), turn in zip(order, seen, strict=True):
         found[name].append(turn)
     return found
-
-
-def events(call: Callable[[], None]) -> list[Event]:
-    """The kernels and copies of a call that ends with a wait."""
-    import torch
-    from torch.profiler import ProfilerActivity, profile
-
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as recorder:
-        torch.cuda._sleep(1)
-        torch.cuda.synchronize()
-        call()
-        torch.cuda.synchronize()
-    return [event for event in _recorded(recorder) if MARKER not in event.name]
 
 
 def turns(names: Iterable[str], rounds: int, copies: int) -> list[tuple[str, int]]:
