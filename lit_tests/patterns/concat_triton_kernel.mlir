@@ -92,3 +92,29 @@ util.func public @no_fusion_read_between(%a: tensor<5x3xf32>, %b: tensor<5x4xf32
   %both = tensor.insert_slice %b into %first[0, 3] [5, 4] [1, 1] : tensor<5x4xf32> into tensor<5x7xf32>
   util.return %first, %both : tensor<5x7xf32>, tensor<5x7xf32>
 }
+
+// -----
+
+// More operands than IREE takes in a dispatch.
+// CHECK-LABEL: @no_fusion_operands
+// CHECK-NOT: hal.dispatch.extern
+func.func @no_fusion_operands(%x0: tensor<4x8xf16>, %x1: tensor<4x8xf16>, %x2: tensor<4x8xf16>, %x3: tensor<4x8xf16>, %x4: tensor<4x8xf16>, %x5: tensor<4x8xf16>, %x6: tensor<4x8xf16>, %x7: tensor<4x8xf16>, %x8: tensor<4x8xf16>, %x9: tensor<4x8xf16>, %x10: tensor<4x8xf16>, %x11: tensor<4x8xf16>, %x12: tensor<4x8xf16>, %x13: tensor<4x8xf16>, %x14: tensor<4x8xf16>, %x15: tensor<4x8xf16>) -> tensor<4x128xf16> {
+  %c0 = tensor.empty() : tensor<4x128xf16>
+  %c1 = tensor.insert_slice %x0 into %c0[0, 0] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c2 = tensor.insert_slice %x1 into %c1[0, 8] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c3 = tensor.insert_slice %x2 into %c2[0, 16] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c4 = tensor.insert_slice %x3 into %c3[0, 24] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c5 = tensor.insert_slice %x4 into %c4[0, 32] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c6 = tensor.insert_slice %x5 into %c5[0, 40] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c7 = tensor.insert_slice %x6 into %c6[0, 48] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c8 = tensor.insert_slice %x7 into %c7[0, 56] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c9 = tensor.insert_slice %x8 into %c8[0, 64] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c10 = tensor.insert_slice %x9 into %c9[0, 72] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c11 = tensor.insert_slice %x10 into %c10[0, 80] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c12 = tensor.insert_slice %x11 into %c11[0, 88] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c13 = tensor.insert_slice %x12 into %c12[0, 96] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c14 = tensor.insert_slice %x13 into %c13[0, 104] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c15 = tensor.insert_slice %x14 into %c14[0, 112] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  %c16 = tensor.insert_slice %x15 into %c15[0, 120] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
+  return %c16 : tensor<4x128xf16>
+}

@@ -104,14 +104,25 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
         return plan
     if len(set(region.operands)) > max(1, len(plan.sizes)):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
-    bound = max(_num_bindings(step, len(region.results)) for step in plan.kernels())
+    aligned = dispatchable(plan, list(region.results), ctx)
+    return aligned if isinstance(aligned, NoMatch) else Match(region, (region,), aligned)
+
+
+def dispatchable(plan: Plan, results: Sequence[ir.Value], ctx: PassContext) -> Plan | NoMatch:
+    """The plan with the alignments of its buffers; a refusal where a kernel has too many.
+
+    Args:
+      plan: kernels.
+      results: values that they compute.
+      ctx: the target.
+    """
+    bound = max(_num_bindings(step, len(results)) for step in plan.kernels())
     if bound > ctx.target.max_operands:
         limit = ctx.target.max_operands
         return NoMatch(
             Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {limit}"
         )
-    aligned = alignment.with_alignments(plan, list(region.results))
-    return aligned if isinstance(aligned, NoMatch) else Match(region, (region,), aligned)
+    return alignment.with_alignments(plan, list(results))
 
 
 def prefetch(matches: Sequence[Match], ctx: PassContext) -> None:

@@ -21,7 +21,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
-from mlirfuse.kernels import alignment, passes, triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.data_movement.analysis import analyze_chain, chain
 from mlirfuse.kernels.data_movement.family import plan_concat
 from mlirfuse.structured.ir import destination, ops
@@ -40,7 +40,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     analysis = analyze_chain(group)
     if isinstance(analysis, NoMatch):
         return analysis
-    plan = alignment.with_alignments(plan_concat(analysis, ctx.target), list(root.results))
+    plan = passes.dispatchable(plan_concat(analysis, ctx.target), list(root.results), ctx)
     return plan if isinstance(plan, NoMatch) else Match(root, tuple(group), plan)
 
 
