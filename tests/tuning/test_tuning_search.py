@@ -1,5 +1,6 @@
 """The search on models of known effects, and whole on a small model."""
 
+import dataclasses
 import itertools
 import math
 import random
@@ -11,11 +12,13 @@ import pytest
 
 import mlirfuse
 from mlirfuse.core import MlirfuseError
+from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.support.signature import TensorSpec
 from mlirfuse.tools.tune import main
 from mlirfuse.tuning.execution.simulated import SimulatedExecutor
 from mlirfuse.tuning.execution.store import Store, Stored
 from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
-from mlirfuse.tuning.model import jobs, problem
+from mlirfuse.tuning.model import jobs, portable, problem
 from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
 from mlirfuse.tuning.model.problem import Shapes, added, without
 from mlirfuse.tuning.model.search import Search
@@ -193,12 +196,19 @@ def test_wrong_programs_are_told_by_their_results(tmp_path, monkeypatch):
         program = mlirfuse.compile(str(path), stock=True)
         program.save(f"{operation}.vmfb")
         programs[operation] = Path(f"{operation}.vmfb").resolve()
-    spec = {"shape": [8, 32], "dtype": "f32", "name": ""}
-    model = {"sizes": [], "inputs": [spec], "outputs": [spec], "input_type": "none"}
-    model |= {"function": "main", "source": "m", "frontend": "mlir", "keeps_f64": False}
-    model |= {"has_angles": False, "normalized": False}
+    specs = (TensorSpec((8, 32), "f32"),)
+    imported = ImportedModel(
+        path=Path("add.mlir"),
+        input_type="none",
+        function="main",
+        inputs=specs,
+        outputs=specs,
+        source="m",
+        frontend="mlir",
+    )
+    spec = dataclasses.asdict(specs[0])
     call = {
-        "model": model,
+        "model": portable.described(imported),
         "function": "main",
         "inputs": [spec],
         "outputs": [spec],
