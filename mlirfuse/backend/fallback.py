@@ -26,9 +26,10 @@ from pathlib import Path
 
 from mlirfuse.backend import boundaries, final_program
 from mlirfuse.backend.compiler import Compiler
-from mlirfuse.backend.grouping import Grouped, check_dispatches
+from mlirfuse.backend.grouping import Grouped, check_dispatches, order_loops
 from mlirfuse.backend.grouping_process import group
 from mlirfuse.backend.statistics import Statistics
+from mlirfuse.builders import loop_order
 from mlirfuse.core import (
     CompileFailedError,
     Decision,
@@ -259,9 +260,15 @@ class Fallback:
 
     def _generated(self, grouped: Grouped, program: Path) -> Report:
         phases = self.folder / "phases"
-        made = self.compiler.generate(
-            grouped.path, program, fused=True, data_tiling=grouped.hinted, phases=phases
-        )
+        try:
+            made = self.compiler.generate(
+                grouped.path, program, fused=True, data_tiling=grouped.hinted, phases=phases
+            )
+        except CompileFailedError as error:
+            misordered = any(text in error.diagnostics for text in loop_order.DIAGNOSTICS)
+            if misordered and order_loops(grouped.path):
+                return self._generated(grouped, program)
+            raise
         grouped.report.set_dispatches(made.dispatches, made.kernels, made.left)
         groups = [group.name for group in grouped.groups]
         self._list_kernels(grouped.report, made, phases, groups)

@@ -11,7 +11,7 @@ from pathlib import Path
 from iree.compiler import ir
 
 from mlirfuse.backend import final_program
-from mlirfuse.builders import codegen_repairs
+from mlirfuse.builders import codegen_repairs, loop_order
 from mlirfuse.core import Report
 from mlirfuse.explain import graph
 from mlirfuse.options import FusionOptions
@@ -129,6 +129,17 @@ def group(
             tuple(ops.symbol_name(f) for f in ops.functions(fused)),
             bool(options.must_fuse or marks.must_fuse(fused)),
         )
+
+
+def order_loops(grouped: Path) -> bool:
+    """Repairs a grouped module for `loop_order.DIAGNOSTICS`; returns whether there was a cause."""
+    with ir.Context():
+        module = ir.Module.parseFile(os.fspath(grouped))
+        if not loop_order.repair(module):
+            return False
+        with grouped.open("wb") as file:
+            module.operation.write_bytecode(file)
+    return True
 
 
 def check_dispatches(report: Report, options: FusionOptions, phases: Path) -> None:

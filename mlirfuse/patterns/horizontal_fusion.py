@@ -75,7 +75,7 @@ def _space(op: ir.Operation) -> Space | None:
     if (
         ops.is_projection(op)
         or None in ops.indexing_maps(op)
-        or fusable_neighbors.is_epilogue_of_compute(op)
+        or fusable_neighbors.is_among_epilogues(op)
     ):
         return None
     if _is_computed_at_load(op):
