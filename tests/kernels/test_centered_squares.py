@@ -1,5 +1,6 @@
 """Sums of squares around a mean, in the pass over the columns that gives the mean."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -10,8 +11,11 @@ from helpers import kernel_runner
 from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, run
 from helpers.linalg_text import Function
 from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.reduction.analysis import analyze_ops
 from mlirfuse.kernels.reduction.family import REDUCTION
+from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.structured.ir import ops
 
 LOOP = {"block_rows": 4, "block_columns": 16, "num_warps": 1}
 CONFIGS = {
@@ -198,30 +202,34 @@ def test_values_computed_before(interpreter, strategy):
     close(result, exact / np.sqrt((exact * exact).sum(1, keepdims=True)), "f32")
 
 
-def in_one_body(difference):
-    """A mean of rows and a reduction whose body has `difference`, of the values a and b, and %d."""
+def in_one_body(difference, combine="arith.addf"):
+    """The sum of the values %h and that of %p, which `difference` computes from them and a mean."""
     return f"""
 #full = affine_map<(d0, d1) -> (d0, d1)>
 #rows = affine_map<(d0, d1) -> (d0)>
-func.func @main(%x: tensor<5x37xf16>) -> tensor<5xf32> {{
+func.func @main(%x: tensor<5x37xf16>, %y: tensor<5xf32>) -> tensor<5xf32> {{
   %zero = arith.constant 0.0 : f32
   %count = arith.constant 37.0 : f32
   %two = arith.constant 2.0 : f32
+  %negative = arith.constant -37.0 : f32
   %e = tensor.empty() : tensor<5xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5xf32>) -> tensor<5xf32>
-  %s = linalg.generic {{indexing_maps = [#full, #rows], iterator_types = ["parallel", "reduction"]}}
-      ins(%x : tensor<5x37xf16>) outs(%f : tensor<5xf32>) {{
-  ^bb0(%a: f16, %o: f32):
-    %w = arith.extf %a : f16 to f32
-    %r = arith.addf %w, %o : f32
-    linalg.yield %r : f32
-  }} -> tensor<5xf32>
-  %q = linalg.generic {{indexing_maps = [#full, #rows, #rows],
+  %s = linalg.generic {{indexing_maps = [#full, #rows, #rows],
       iterator_types = ["parallel", "reduction"]}}
-      ins(%x, %s : tensor<5x37xf16>, tensor<5xf32>) outs(%f : tensor<5xf32>) {{
+      ins(%x, %y : tensor<5x37xf16>, tensor<5xf32>) outs(%f : tensor<5xf32>) {{
   ^bb0(%a: f16, %b: f32, %o: f32):
     %w = arith.extf %a : f16 to f32
-    %m = arith.divf %b, %count : f32
+    %h = {combine} %w, %b : f32
+    %r = arith.addf %h, %o : f32
+    linalg.yield %r : f32
+  }} -> tensor<5xf32>
+  %q = linalg.generic {{indexing_maps = [#full, #rows, #rows, #rows],
+      iterator_types = ["parallel", "reduction"]}}
+      ins(%x, %y, %s : tensor<5x37xf16>, tensor<5xf32>, tensor<5xf32>) outs(%f : tensor<5xf32>) {{
+  ^bb0(%a: f16, %b: f32, %c: f32, %o: f32):
+    %w = arith.extf %a : f16 to f32
+    %h = {combine} %w, %b : f32
+    %m = arith.divf %c, %count : f32
     {difference}
     %r = arith.addf %p, %o : f32
     linalg.yield %r : f32
@@ -234,18 +242,18 @@ func.func @main(%x: tensor<5x37xf16>) -> tensor<5xf32> {{
 @pytest.mark.parametrize(
     ("difference", "factor", "fused"),
     [
-        ("%d = arith.subf %w, %m : f32\n    %p = arith.mulf %d, %d : f32", (1, 1), True),
-        ("%d = arith.subf %w, %m : f32\n    %p = math.powf %d, %two : f32", (1, 1), True),
-        # Not the mean: the sum, scaled by a number that is not positive.
+        ("%d = arith.subf %h, %m : f32\n    %p = arith.mulf %d, %d : f32", (1, 1), True),
+        ("%d = arith.subf %h, %m : f32\n    %p = math.powf %d, %two : f32", (1, 1), True),
+        # The sum with a scale that is not positive: differences from it may be infinite, not NaN.
         (
-            "%n = arith.negf %m : f32\n    %d = arith.subf %w, %n : f32\n"
+            "%n = arith.divf %c, %negative : f32\n    %d = arith.subf %h, %n : f32\n"
             "    %p = arith.mulf %d, %d : f32",
             (1, -1),
             False,
         ),
         # The mean of other values: those of half the size.
         (
-            "%h = arith.mulf %w, %two : f32\n    %d = arith.subf %h, %m : f32\n"
+            "%g = arith.mulf %h, %two : f32\n    %d = arith.subf %g, %m : f32\n"
             "    %p = arith.mulf %d, %d : f32",
             (2, 1),
             False,
@@ -257,11 +265,32 @@ def test_one_body(interpreter, strategy, difference, factor, fused):
     two = [2, 2, 0] if strategy == "split" else [4]
     one = [2, 0] if strategy == "split" else [2]
     assert passes(text) == (one if fused else two)
-    array = draw((5, 37), "f16") + np.float16(3)
-    (result,) = run(interpreter, text, "rows", [array], [(5,)])
-    exact = array.astype(np.float64)
+    arrays = [draw((5, 37), "f16"), draw((5,), "f32", 1) + np.float32(3)]
+    (result,) = run(interpreter, text, "rows", arrays, [(5,)])
+    exact = arrays[0].astype(np.float64) + arrays[1][:, None]
     away = exact * factor[0] - exact.mean(1, keepdims=True) * factor[1]
     close(result, (away * away).sum(1), "f32")
+
+
+@needs_triton
+def test_operands_of_rows_are_read_once(strategy):
+    """Before the loops, and before the first value of each row: the sum reads them, too."""
+    text = in_one_body("%d = arith.subf %h, %m : f32\n    %p = arith.mulf %d, %d : f32")
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        source = next(iter(plan.kernels())).program.source
+    assert source.count("tl.load(x0 + row,") == 1
+
+
+@needs_triton
+def test_two_differences_in_one_body(interpreter, strategy):
+    """The values are differences themselves: which of the two is squared is not read."""
+    difference = "%d = arith.subf %h, %m : f32\n    %p = arith.mulf %d, %d : f32"
+    text = in_one_body(difference, "arith.subf")
+    assert passes(text) == ([2, 2, 0] if strategy == "split" else [4])
+    arrays = [draw((5, 37), "f16"), draw((5,), "f32", 1) + np.float32(3)]
+    (result,) = run(interpreter, text, "rows", arrays, [(5,)])
+    close(result, arrays[0].astype(np.float64).var(1) * 37, "f32")
 
 
 @needs_triton
@@ -280,16 +309,77 @@ def test_another_center(interpreter, strategy, scale):
 
 
 @needs_triton
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-def test_differences_of_16_bits_are_rounded(interpreter, strategy, dtype):
-    """The rounding is the program's: it takes a pass of its own."""
+def test_a_mean_that_is_broadcast(interpreter, strategy):
+    """Each frontend writes the broadcast of the mean out or leaves it to an indexing map."""
     shape = (5, 37)
     f = Function("main", shape)
-    x = f.argument((0, 1), dtype)
-    mean = f.apply("arith.divf", f.reduce("arith.addf", f.cast(x, "f32"), (1,)), 37.0)
-    centered = f.cast(f.apply("arith.subf", x, f.cast(mean, dtype)), "f32")
+    x = f.argument((0, 1), "f32")
+    mean = f.apply("arith.divf", f.reduce("arith.addf", x, (1,)), 37.0)
+    centered = f.apply("arith.subf", x, f.apply("copy", mean, axes=(0, 1)))
     text = f.finish(f.reduce("arith.addf", f.apply("arith.mulf", centered, centered), (1,)))
+    assert passes(text) == ([2, 0] if strategy == "split" else [2])
+    array = draw(shape, "f32") + np.float32(5)
+    (result,) = run(interpreter, text, "rows", [array], [(5,)])
+    close(result, array.astype(np.float64).var(1) * 37, "f32")
+
+
+@needs_triton
+def test_values_of_other_columns(interpreter, strategy):
+    """The sum is of x[column], the squares are of x[row] less the mean: not the same values."""
+    f = Function("main", (7, 7))
+    x = f.argument((1,), "f32")
+    total = f.reduce("arith.addf", f.apply("copy", x, axes=(0, 1)), (1,))
+    mean = f.apply("arith.divf", total, 7.0)
+    of_rows = dataclasses.replace(x, axes=(0,))
+    centered = f.apply("arith.subf", of_rows, mean, axes=(0, 1))
+    text = f.finish(f.reduce("arith.addf", f.apply("arith.mulf", centered, centered), (1,)))
+    assert passes(text) == ([1, 1, 0] if strategy == "split" else [2])
+    array = draw((7,), "f32")
+    (result,) = run(interpreter, text, "rows", [array], [(7,)])
+    exact = array.astype(np.float64)
+    close(result, 7 * (exact - exact.mean()) ** 2, "f32")
+
+
+@needs_triton
+@pytest.mark.parametrize("wide", ["differences", "squares", "sums"])
+def test_16_bits_are_rounded(interpreter, strategy, wide):
+    """Differences, squares or sums of 16 bits are rounded as in the program, in another pass."""
+    shape = (5, 37)
+    f = Function("main", shape)
+    x = f.argument((0, 1), "f16")
+    y = f.apply("arith.subf", x, f.apply("arith.divf", f.reduce("arith.addf", x, (1,)), 37.0))
+    y = f.cast(y, "f32") if wide == "differences" else y
+    y = f.apply("arith.mulf", y, y)
+    y = f.cast(y, "f32") if wide == "squares" else y
+    text = f.finish(f.reduce("arith.addf", y, (1,)))
     assert passes(text) == ([2, 2, 0] if strategy == "split" else [4])
+
+
+@needs_triton
+def test_the_largest_square(interpreter, strategy):
+    shape = (5, 37)
+    f = Function("main", shape)
+    mean = Moments(f, f.argument((0, 1), "f32"), (1,))
+    squares = f.apply("arith.mulf", mean.centered, mean.centered)
+    text = f.finish(f.reduce("arith.maximumf", squares, (1,)))
+    array = draw(shape, "f32") + np.float32(5)
+    (result,) = run(interpreter, text, "rows", [array], [(5,)])
+    exact = array.astype(np.float64)
+    close(result, ((exact - exact.mean(1, keepdims=True)) ** 2).max(1), "f32")
+    assert passes(text) == ([2, 2, 0] if strategy == "split" else [4])
+
+
+def test_a_mean_that_is_known():
+    """Another region has computed it: nothing is saved, and two passes are as exact."""
+    f = Function("main", (5, 37))
+    text = f.finish(Moments(f, f.argument((0, 1), "f32"), (1,)).squares)
+    with ir.Context():
+        module = ir.Module.parse(text)
+        found = [op for op in ops.nested_ops(module.operation) if op.name == "linalg.generic"]
+        together, apart = (
+            analyze_ops(group, [found[-1].results[0]]) for group in (found, found[1:])
+        )
+        assert [len(Levels(each).centered) for each in (together, apart)] == [1, 0]
 
 
 @needs_triton

@@ -23,8 +23,6 @@ from mlirfuse.structured.expr.expressions import define, start
 from mlirfuse.structured.expr.nodes import Apply, Index, Reduce
 from mlirfuse.structured.ir import ops
 
-_SCALARS = ("arith.", "math.", "linalg.index")
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class BodyValue:
@@ -103,16 +101,15 @@ def _at(
     if owner not in analysis.loops or ops.element_type(op.results[0]) != "f32":
         return None
     inner = [o.operation for o in ops.body(owner).operations if o.operation.name == "arith.subf"]
-    if len(inner) != 1 or str(inner[0].results[0].type) != "f32":
+    if len(inner) != 1:
         return None
-    value, mean = (_body_value(owner, operand) for operand in inner[0].operands)
-    if value is None or mean is None or not _is_of_rows(analysis, mean):
-        return None
-    return CenteredSquares(value, mean)
+    minuend, subtrahend = inner[0].operands
+    value, mean = _body_value(owner, minuend), _value_of_rows(analysis, owner, subtrahend)
+    return None if value is None or mean is None else CenteredSquares(value, mean)
 
 
 def _body_value(op: ir.Operation, value: ir.Value) -> BodyValue | None:
-    """What a value in a body is computed from; None where that is more than arithmetic."""
+    """What a value in a body is computed from; None where that is not in the body alone."""
     body, scalars, arguments, work = ops.body(op), set(), set(), [value]
     if ops.constant(value) is not None:
         return None
@@ -126,13 +123,30 @@ def _body_value(op: ir.Operation, value: ir.Value) -> BodyValue | None:
         inner = current.owner.operation
         if ops.constant(current) is not None or inner in scalars:
             continue
-        if inner.block != body or not inner.name.startswith(_SCALARS):
+        if inner.block != body:
             return None
         scalars.add(inner)
         work += inner.operands
     if any(number >= ops.num_inputs(op) for number in arguments):
         return None
     return BodyValue(op, value, frozenset(scalars), frozenset(arguments))
+
+
+def _value_of_rows(
+    analysis: ReductionAnalysis, op: ir.Operation, value: ir.Value
+) -> BodyValue | None:
+    """A value in a body, before it is broadcast; None where the columns of a row differ in it."""
+    found = _body_value(op, value)
+    while found is not None and not _is_of_rows(analysis, found):
+        if not isinstance(found.value.owner, ir.Block):
+            return None
+        operand = found.operands[0]
+        producer = ops.defining_op(operand)
+        if producer is None or producer not in analysis.loops:
+            return None
+        yielded = list(ops.body(producer).operations)[-1].operation.operands
+        found = _body_value(producer, yielded[list(producer.results).index(operand)])
+    return found
 
 
 def _is_of_rows(analysis: ReductionAnalysis, found: BodyValue) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -63,20 +63,14 @@ class LoopTiles(Tiles):
         finally:
             self._inside, self._loaded, self.space = inside, loaded, before
 
-    def hoist(self, op: ir.Operation, later: Collection[ir.Value] = ()) -> None:
-        """Reads the operands of an op that all columns share.
-
-        Args:
-          op: the op.
-          later: operands that are no tiles yet.
-        """
+    def hoist(self, op: ir.Operation) -> None:
+        """Reads the operands of an op that all columns share."""
         for argument, value, index_map in zip(
             ops.body(op).arguments, op.operands, ops.indexing_maps(op), strict=True
         ):
             axes = tuple(None if n is None else self.loops[op][n] for n in index_map or ())
             shared = all(axis is not None and axis[0] == ROW for axis in axes)
-            read = list(argument.uses) and value not in later
-            if shared and read and ops.num_inputs(op) > argument.arg_number:
+            if shared and list(argument.uses) and ops.num_inputs(op) > argument.arg_number:
                 self.read(value, axes)
 
     def scalar(self, part: BodyValue) -> str:
@@ -149,7 +143,7 @@ class LoopedKernel:
                 mean = self.tiles.scalar(self.levels.centered[op].mean)
                 self.combined[op] = self.moments[op].around(self.writer, mean)
                 self._finish(op, self.combined[op])
-            elif op in self.needed and op not in self.levels.centered:
+            elif op in self.needed:
                 self.tiles.elementwise(op)
 
     def _loops(self) -> Iterator[tuple[str, Space]]:
@@ -212,8 +206,6 @@ class LoopedKernel:
         """The first value of each row: all splits have the same."""
         if not centered:
             return {}
-        for found in centered.values():
-            self.tiles.hoist(found.value.op, found.value.other_operands)
         column = Group("first_column", self.analysis.column_sizes)
         with self.tiles.scope(Space((self.blocks.group(), column))):
             self.writer.line("first_column = tl.arange(0, 1)[None, :]")
