@@ -134,6 +134,7 @@ PLACES = [
     ({33: NAN}, (NAN, NAN)),
     # Sums that overflow: the mean is infinite, and so is the difference from it.
     ({5: 3e38, 25: 3e38}, (INF, INF)),
+    (dict.fromkeys(range(37), 1e38), (INF, INF)),
     # Squares that overflow.
     ({17: 1e25}, (1e25 / 37, INF)),
     ({0: -1e25}, (-1e25 / 37, INF)),
@@ -274,7 +275,7 @@ def test_one_body(interpreter, strategy, difference, factor, fused):
 
 @needs_triton
 def test_operands_of_rows_are_read_once(strategy):
-    """Before the loops, and before the first value of each row: the sum reads them, too."""
+    """Before the loops, and before the first values of each row: the sum reads them, too."""
     text = in_one_body("%d = arith.subf %h, %m : f32\n    %p = arith.mulf %d, %d : f32")
     with ir.Context():
         _, (plan,) = planned(text, "rows")
@@ -321,6 +322,17 @@ def test_a_mean_that_is_broadcast(interpreter, strategy):
     array = draw(shape, "f32") + np.float32(5)
     (result,) = run(interpreter, text, "rows", [array], [(5,)])
     close(result, array.astype(np.float64).var(1) * 37, "f32")
+
+
+@needs_triton
+def test_values_that_all_rows_share(interpreter, strategy):
+    f = Function("main", (5, 37))
+    x = f.apply("copy", f.argument((1,), "f32"), axes=(0, 1))
+    text = f.finish(Moments(f, x, (1,)).squares)
+    assert passes(text) == ([2, 0] if strategy == "split" else [2])
+    array = draw((37,), "f32") + np.float32(5)
+    (result,) = run(interpreter, text, "rows", [array], [(5,)])
+    close(result, np.full(5, array.astype(np.float64).var() * 37), "f32")
 
 
 @needs_triton

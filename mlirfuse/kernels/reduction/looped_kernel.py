@@ -34,6 +34,10 @@ from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
 
+SHIFT_COLUMNS = 32
+"""Columns of a row, at most, whose mean is subtracted from its values before their moments are
+taken: the lanes of a warp. An exception among them moves the shift by a part of its distance."""
+
 _SUM = COMBINERS["arith.addf"]
 
 
@@ -203,15 +207,20 @@ class LoopedKernel:
         return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
 
     def _shifts(self, centered: Mapping[ir.Operation, CenteredSquares]) -> dict[ir.Operation, str]:
-        """The first value of each row: all splits have the same."""
+        """The mean of the first values of each row: all splits have the same."""
         if not centered:
             return {}
+        width = 1 << min(SHIFT_COLUMNS, self.analysis.columns).bit_length() - 1
         column = Group("first_column", self.analysis.column_sizes)
         with self.tiles.scope(Space((self.blocks.group(), column))):
-            self.writer.line("first_column = tl.arange(0, 1)[None, :]")
+            self.writer.line(f"first_column = tl.arange(0, {width})[None, :]")
             for op in self.levels.columns_for(list(centered)):
                 self.tiles.elementwise(op)
-            return {op: self.tiles.scalar(found.value) for op, found in centered.items()}
+            values = {op: self.tiles.scalar(found.value) for op, found in centered.items()}
+            return {
+                op: self.tiles.body.name(f"tl.sum({name} * {1 / width}, 1, keep_dims=True)")
+                for op, name in values.items()
+            }
 
     def _add_to_moments(self, centered: Mapping[ir.Operation, CenteredSquares]) -> None:
         """Adds the values of a tile to the moments of its lanes."""

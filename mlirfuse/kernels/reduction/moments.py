@@ -8,8 +8,8 @@ in each lane, over its columns. With all parts, the squares of a row around any 
 
     sum(squares + count * (mean + shift - center)^2)
 
-Nothing cancels: both terms are sums of squares. Means are relative to one value of the row, the
-shift, and so as exact as the differences of its values, however large these are.
+Nothing cancels: both terms are sums of squares. Means are relative to the shift, the mean of some
+values of the row, and so as exact as the differences of its values, however large these are.
 Source: Welford, 1962; Chan, Golub, LeVeque, 1983.
 """
 
