@@ -8,7 +8,7 @@ operation, which gives the same bits.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -61,7 +61,7 @@ class Body:
         block: ir.Block,
         arguments: Sequence[str | None],
         loop_index: Callable[[int], str],
-        skip: ir.Operation | None = None,
+        skip: Collection[ir.Operation] = (),
         gather: Callable[[ir.Operation, Sequence[str]], str] | None = None,
     ) -> dict[ir.Value, str]:
         """The names of the values of a body.
@@ -70,7 +70,7 @@ class Body:
           block: the body.
           arguments: the tile of each block argument; None for one without users.
           loop_index: writes the index of a loop, for `linalg.index`.
-          skip: an op that is left out.
+          skip: ops that are left out.
           gather: writes the elements that a `tensor.extract` reads at given indices; None where
             there are none.
 
@@ -92,7 +92,7 @@ class Body:
             return known[value]
 
         for op in (o.operation for o in block.operations):
-            if (skip is not None and op == skip) or op.name in (
+            if op in skip or op.name in (
                 "linalg.yield",
                 "iree_linalg_ext.yield",
                 "cf.assert",  # as IREE does on GPUs

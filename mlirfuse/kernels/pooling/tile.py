@@ -187,7 +187,7 @@ def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
         offsets = dict(zip(pooling.window_loops, tap, strict=True))
         loaded = body.name(_load(tiles, analysis, tile, offsets))
         known = body.block(
-            ops.body(analysis.op), [loaded, None, None], lambda loop: "0", pooling.combine
+            ops.body(analysis.op), [loaded, None, None], lambda loop: "0", [pooling.combine]
         )
         text = _COMBINED[pooling.combine.name].format("accumulator", known[pooling.term])
         body.writer.line(f"accumulator = {text}")

@@ -81,11 +81,12 @@ class Growth:
         if not new or any(op in self._refused for op in new):
             return False
         group = slices.in_order([*self.members, *new])
+        if slices.cycle(group) is not None:
+            return False  # until the ops between them are members
         bound = len(slices.operands_of(group)) + len(slices.results_of(group))
         fits = (
             len(group) <= fusable_neighbors.MAX_GROUP_OPS
             and bound <= self._max_operands
-            and slices.cycle(group) is None
             and slices.gather_of_member(group) is None
             and isinstance(_analysis(group), ReductionAnalysis)
         )

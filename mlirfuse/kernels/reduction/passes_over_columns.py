@@ -1,7 +1,8 @@
 """The passes over the columns that a region's dependent reductions need, and the ops of each.
 
-A softmax is three: the maximum, the sum of exponentials, the quotients. Values of rows alone are
-computed once, between the passes; values of columns again in each pass that needs them.
+A softmax is three: the maximum, the sum of exponentials, the quotients. A layer norm is two: a pass
+gives the mean and the sum of squares around it. Values of rows alone are computed once, between the
+passes; values of columns again in each pass that needs them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis, reduces
+from mlirfuse.kernels.reduction.centered_squares import CenteredSquares, centered_squares
 from mlirfuse.structured.ir import ops
 
 
@@ -37,6 +39,8 @@ class Levels:
       analysis: the region.
       of_op: op -> reductions, one after the other, before its results are known; a reduction is
         one of them.
+      centered: reduction -> the differences whose squares it sums, where the pass that gives their
+        mean gives it, too.
     """
 
     def __init__(self, analysis: ReductionAnalysis) -> None:
@@ -46,9 +50,24 @@ class Levels:
         self._producers = {
             op: [owners[v] for v in _read(op) if v in owners] for op in analysis.group
         }
+        self.centered: dict[ir.Operation, CenteredSquares] = {}
+        self._means: dict[ir.Operation, list[ir.Operation]] = {}
         for op in analysis.group:
-            before = max((self.of_op[p] for p in self._producers[op]), default=0)
-            self.of_op[op] = before + reduces(op)
+            self.of_op[op] = self._level(self._producers[op]) + reduces(op)
+            found = centered_squares(analysis, op) if reduces(op) else None
+            if found is None:
+                continue
+            values, means = (
+                [owners[v] for v in part.operands if v in owners]
+                for part in (found.value, found.mean)
+            )
+            level = max(self._level(values) + 1, self._level(means))
+            if level < self.of_op[op]:
+                self.of_op[op], self.centered[op] = level, found
+                self._producers[op], self._means[op] = values, means
+
+    def _level(self, producers: Iterable[ir.Operation]) -> int:
+        return max((self.of_op[op] for op in producers), default=0)
 
     @property
     def depth(self) -> int:
@@ -60,11 +79,15 @@ class Levels:
         return not reduces(op) and any(g == COLUMN for g, _ in self.analysis.loops[op])
 
     def of_rows(self, level: int) -> list[ir.Operation]:
-        """The ops over rows alone that a level completes, in block order."""
+        """The ops over rows alone that a level completes, in block order.
+
+        Sums of squares around a mean are among them: the mean is.
+        """
         return [
             op
             for op in self.analysis.group
-            if self.of_op[op] == level and not reduces(op) and not self.has_columns(op)
+            if self.of_op[op] == level
+            and (op in self.centered or not (reduces(op) or self.has_columns(op)))
         ]
 
     def reductions(self, level: int) -> list[ir.Operation]:
@@ -83,7 +106,7 @@ class Levels:
     def pass_of(self, reductions: Sequence[ir.Operation], stored: Sequence[ir.Value]) -> Pass:
         """The pass that completes some reductions and writes some results."""
         return Pass(
-            tuple(self._columns_for([*reductions, *(v.owner.operation for v in stored)])),
+            tuple(self.columns_for([*reductions, *(v.owner.operation for v in stored)])),
             tuple(reductions),
             tuple(stored),
         )
@@ -99,12 +122,15 @@ class Levels:
         work = list(wanted)
         while work:
             op = work.pop()
-            if op not in found and not (reduces(op) and self.of_op[op] <= known):
+            if reduces(op) and self.of_op[op] <= known:
+                # Their squares are known, not yet around the mean.
+                work += [mean for mean in self._means.get(op, ()) if mean not in found]
+            elif op not in found:
                 found.add(op)
                 work += self._producers[op]
         return found
 
-    def _columns_for(self, wanted: Iterable[ir.Operation]) -> list[ir.Operation]:
+    def columns_for(self, wanted: Iterable[ir.Operation]) -> list[ir.Operation]:
         """The ops over columns that these read or are."""
         needed: set[ir.Operation] = set()
         work = [op for op in wanted if self.has_columns(op)]

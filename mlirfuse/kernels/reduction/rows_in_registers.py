@@ -220,7 +220,7 @@ def _reduce(tiles: Tiles, op: ir.Operation, reduction: Reduction, cluster: Clust
     combiner, element = reduction.combiner, ops.element_type(op.results[0])
     arguments = [*tiles.arguments(op)[: ops.num_inputs(op)], None]
     known = tiles.body.block(
-        ops.body(op), arguments, lambda loop: tiles.index(op, loop), reduction.combine
+        ops.body(op), arguments, lambda loop: tiles.index(op, loop), [reduction.combine]
     )
     mask = tiles.space.groups[COLUMN].mask or "column >= 0"
     neutral = neutral_tile(combiner, element)

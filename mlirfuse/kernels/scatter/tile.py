@@ -213,10 +213,10 @@ class _Kernel:
         """The new element, or the function of the update that an atomic op combines it with."""
         block = self.analysis.scatter.op.regions[0].blocks[0]
         (yielded,) = list(block.operations)[-1].operation.operands
-        wanted, skipped = yielded, None
+        wanted, skipped = yielded, []
         if element is None:
             wanted = self.analysis.scatter.update
-            skipped = yielded.owner if self.analysis.scatter.combiner else None
+            skipped = [yielded.owner] if self.analysis.scatter.combiner else []
         known = tiles.body.block(block, [update, element], lambda loop: "", skip=skipped)
         number = ops.constant(wanted)
         if wanted not in known and number is not None:

@@ -8,7 +8,8 @@ import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from mlirfuse.structured.expr.expressions import literal, number, uncast
+from mlirfuse.structured.expr.comparison import same
+from mlirfuse.structured.expr.expressions import define, literal, number, uncast
 from mlirfuse.structured.expr.loop_domains import product
 from mlirfuse.structured.expr.nodes import Apply, Expr, Loop, Reduce
 
@@ -56,6 +57,16 @@ def addends(expr: Expr) -> list[tuple[Expr, Expr]]:
         return []
     a, b = node.args
     return [(a, b), (b, a)]
+
+
+def square_base(expr: Expr) -> Expr | None:
+    """The expression whose square another one is; None where it is none."""
+    node = define(expr)
+    if isinstance(node, Apply) and node.op == _MUL and same(node.args[0], node.args[1]):
+        return node.args[0]
+    if isinstance(node, Apply) and node.op in ("math.powf", "math.fpowi"):
+        return node.args[0] if number(node.args[1]) == 2 else None
+    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

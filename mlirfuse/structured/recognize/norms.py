@@ -22,6 +22,7 @@ from mlirfuse.structured.expr.arithmetic import (
     factors,
     mean,
     scaled_sum,
+    square_base,
 )
 from mlirfuse.structured.expr.comparison import Binding, same
 from mlirfuse.structured.expr.expressions import loops, number, source, start, tensors, uncast
@@ -220,14 +221,14 @@ class _Squared:
 
 def _squared(moment: Expr) -> _Squared | NearNorm | None:
     average = mean(moment)
-    base = None if average is None else _square_base(average.arg)
+    base = None if average is None else square_base(uncast(average.arg))
     if average is not None and base is not None:
         return _Squared(base, average)
     node = uncast(moment)
     parts = node.args if isinstance(node, Apply) and node.op in ("arith.divf", "arith.mulf") else ()
     for part in (moment, *parts):
         total = scaled_sum(part)
-        base = None if total is None else _square_base(total.arg)
+        base = None if total is None else square_base(uncast(total.arg))
         if total is None or base is None:
             continue
         if total.count is None:
@@ -249,15 +250,6 @@ def _squared(moment: Expr) -> _Squared | NearNorm | None:
     return None
 
 
-def _square_base(expr: Expr) -> Expr | None:
-    node = uncast(expr)
-    if isinstance(node, Apply) and node.op == "arith.mulf" and same(node.args[0], node.args[1]):
-        return node.args[0]
-    if isinstance(node, Apply) and node.op in ("math.powf", "math.fpowi"):
-        return node.args[0] if number(node.args[1]) == 2 else None
-    return None
-
-
 def _difference_of_moments(moment: Expr) -> _Squared | NearNorm | None:
     """`mean(x * x) - mean(x) * mean(x)`, also clamped at zero."""
     node = uncast(moment)
@@ -268,7 +260,7 @@ def _difference_of_moments(moment: Expr) -> _Squared | NearNorm | None:
     if not isinstance(node, Apply) or node.op != "arith.subf":
         return None
     second = _squared(node.args[0])
-    base = _square_base(node.args[1])
+    base = square_base(uncast(node.args[1]))
     first = None if base is None else mean(base)
     if not isinstance(second, _Squared) or first is None:
         return None

@@ -1,0 +1,157 @@
+"""Finds sums of squared differences from a mean that the pass over the columns for the mean gives.
+
+    s = sum(x)
+    m = s / n
+    q = sum((x - m) * (x - m))
+
+By its operands `q` waits for `m`, and reads the columns again. For any center c the sum of
+(x - c)^2 is the sum of squares around the mean of x plus n (mean - c)^2, of which no part is
+negative: nothing cancels, and `m` may be rounded, or scaled by 1 / (n - 1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.reduction.analysis import ROW, ReductionAnalysis
+from mlirfuse.structured.expr.arithmetic import scaled_sum, square_base
+from mlirfuse.structured.expr.comparison import Binding, same
+from mlirfuse.structured.expr.expressions import define, start
+from mlirfuse.structured.expr.nodes import Apply, Index, Reduce
+from mlirfuse.structured.ir import ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class BodyValue:
+    """A value in the body of an op, and what it is computed from.
+
+    Attributes:
+      op: the op.
+      value: an argument of its body, or the result of an op in it.
+      scalars: the ops in the body that compute it.
+      arguments: numbers of the body's arguments that it reads.
+    """
+
+    op: ir.Operation
+    value: ir.Value
+    scalars: frozenset[ir.Operation]
+    arguments: frozenset[int]
+
+    @property
+    def operands(self) -> list[ir.Value]:
+        """The operands of the op that it reads."""
+        return [self.op.operands[number] for number in sorted(self.arguments)]
+
+    @property
+    def other_operands(self) -> set[ir.Value]:
+        """The operands of the op that it does not read."""
+        return {*self.op.operands}.difference(self.operands)
+
+    @property
+    def others(self) -> Collection[ir.Operation]:
+        """The ops of the body that do not compute it."""
+        return {o.operation for o in ops.body(self.op).operations} - self.scalars
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CenteredSquares:
+    """A sum over the columns of squared differences from a mean of the same values.
+
+    Attributes:
+      value: the minuend of the differences.
+      mean: their subtrahend: the mean, a value of rows alone.
+    """
+
+    value: BodyValue
+    mean: BodyValue
+
+
+def centered_squares(analysis: ReductionAnalysis, op: ir.Operation) -> CenteredSquares | None:
+    """Reads a reduction as a sum of squared differences from a mean; None for another one.
+
+    The mean is that of the same values over the same columns, so that an infinity or a NaN among
+    them makes the sum NaN; it may have any positive scale.
+    """
+    total = define(start(op.results[0]))
+    if not isinstance(total, Reduce) or total.combiner != "arith.addf" or total.owner != op:
+        return None
+    base = square_base(total.arg)
+    difference = None if base is None else define(base)
+    if not isinstance(difference, Apply) or difference.op != "arith.subf":
+        return None
+    average = scaled_sum(difference.args[1])
+    if average is None or average.scale <= 0.0:
+        return None
+    binding: Binding = {}
+    columns: set[Index] = {*total.loops}
+    if not same(average.arg, difference.args[0], binding):
+        return None
+    if {binding.get(loop) for loop in average.loops} != columns:
+        return None
+    return _at(analysis, op, difference.owner)
+
+
+def _at(
+    analysis: ReductionAnalysis, op: ir.Operation, owner: ir.Operation
+) -> CenteredSquares | None:
+    """The operands of the one difference in an op's body, where kernels can compute them apart."""
+    if owner not in analysis.loops or ops.element_type(op.results[0]) != "f32":
+        return None
+    inner = [o.operation for o in ops.body(owner).operations if o.operation.name == "arith.subf"]
+    if len(inner) != 1:
+        return None
+    minuend, subtrahend = inner[0].operands
+    value, mean = _body_value(owner, minuend), _value_of_rows(analysis, owner, subtrahend)
+    return None if value is None or mean is None else CenteredSquares(value, mean)
+
+
+def _body_value(op: ir.Operation, value: ir.Value) -> BodyValue | None:
+    """What a value in a body is computed from; None where that is not in the body alone."""
+    body, scalars, arguments, work = ops.body(op), set(), set(), [value]
+    if ops.constant(value) is not None:
+        return None
+    while work:
+        current = work.pop()
+        if isinstance(current.owner, ir.Block):
+            if current.owner != body:
+                return None
+            arguments.add(ir.BlockArgument(current).arg_number)
+            continue
+        inner = current.owner.operation
+        if ops.constant(current) is not None or inner in scalars:
+            continue
+        if inner.block != body:
+            return None
+        scalars.add(inner)
+        work += inner.operands
+    if any(number >= ops.num_inputs(op) for number in arguments):
+        return None
+    return BodyValue(op, value, frozenset(scalars), frozenset(arguments))
+
+
+def _value_of_rows(
+    analysis: ReductionAnalysis, op: ir.Operation, value: ir.Value
+) -> BodyValue | None:
+    """A value in a body, before it is broadcast; None where the columns of a row differ in it."""
+    found = _body_value(op, value)
+    while found is not None and not _is_of_rows(analysis, found):
+        if not isinstance(found.value.owner, ir.Block):
+            return None
+        operand = found.operands[0]
+        producer = ops.defining_op(operand)
+        if producer is None or producer not in analysis.loops:
+            return None
+        yielded = list(ops.body(producer).operations)[-1].operation.operands
+        found = _body_value(producer, yielded[list(producer.results).index(operand)])
+    return found
+
+
+def _is_of_rows(analysis: ReductionAnalysis, found: BodyValue) -> bool:
+    """Whether all columns of a row share a value."""
+    maps, axes = ops.indexing_maps(found.op), analysis.loops[found.op]
+    read = [loop for number in found.arguments for loop in maps[number] or ()]
+    indexed = any(inner.name == "linalg.index" for inner in found.scalars)
+    return not indexed and all(loop is not None and axes[loop][0] == ROW for loop in read)

@@ -1,0 +1,395 @@
+"""The lines of a kernel that loops over the columns of a block of rows.
+
+Accumulators have the shape of a tile; after the loop their lanes are reduced to rows, once. A sum
+of squares around a mean has the `Moments` of each lane for its accumulator, and is finished where
+the mean is known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.element_types import HIDING
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space, power_of_two
+from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.plan import Plan, Program
+from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
+from mlirfuse.kernels.reduction.centered_squares import BodyValue, CenteredSquares
+from mlirfuse.kernels.reduction.combiners import (
+    COMBINERS,
+    Combiner,
+    combined_with_init,
+    neutral_tile,
+)
+from mlirfuse.kernels.reduction.moments import Moments, no_moments
+from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
+from mlirfuse.kernels.reduction.row_blocks import row_blocks
+from mlirfuse.structured.ir import ops
+
+ENTRY = "reduction_kernel"
+
+SHIFT_COLUMNS = 32
+"""Columns of a row, at most, whose mean is subtracted from its values before their moments are
+taken: the lanes of a warp. An exception among them moves the shift by a part of its distance."""
+
+_SUM = COMBINERS["arith.addf"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Split:
+    """The columns of a CTA.
+
+    Attributes:
+      count: CTAs that share the columns of their rows.
+      columns: columns of each, a multiple of the tile's; the last one has the rest.
+    """
+
+    count: int
+    columns: int
+
+
+class LoopTiles(Tiles):
+    """Tiles of which some are known only in a loop."""
+
+    @contextlib.contextmanager
+    def scope(self, space: Space) -> Iterator[None]:
+        """Lets the tiles of the `with` block end with it, and gives it masks of its own."""
+        inside, loaded, before = dict(self._inside), dict(self._loaded), self.space
+        self.space = space
+        try:
+            yield
+        finally:
+            self._inside, self._loaded, self.space = inside, loaded, before
+
+    def hoist(self, op: ir.Operation) -> None:
+        """Reads the operands of an op that all columns share."""
+        for argument, value, index_map in zip(
+            ops.body(op).arguments, op.operands, ops.indexing_maps(op), strict=True
+        ):
+            axes = tuple(None if n is None else self.loops[op][n] for n in index_map or ())
+            shared = all(axis is not None and axis[0] == ROW for axis in axes)
+            if shared and list(argument.uses) and ops.num_inputs(op) > argument.arg_number:
+                self.read(value, axes)
+
+    def scalar(self, part: BodyValue) -> str:
+        """The tile of a value in the body of an op, without the rest of the body."""
+        known = self.body.block(
+            ops.body(part.op),
+            self.arguments(part.op, part.other_operands),
+            lambda loop: self.index(part.op, loop),
+            part.others,
+        )
+        return known[part.value]
+
+
+class LoopedKernel:
+    """Writes the lines of one kernel.
+
+    Attributes:
+      analysis: the region.
+      levels: the levels of its values.
+      blocks: the rows of its CTAs.
+      tiles: the writer.
+      combined: reduction -> its accumulator, before its init, where splits have been combined.
+      moments: sum of squares around a mean -> the moments of its lanes or splits.
+      needed: ops that it has to compute, where these are not all.
+    """
+
+    def __init__(
+        self,
+        analysis: ReductionAnalysis,
+        levels: Levels,
+        block_rows: int,
+        block_columns: int,
+        split: Split | None = None,
+    ) -> None:
+        self.analysis = analysis
+        self.levels = levels
+        self.combined: dict[ir.Operation, str] = {}
+        self.moments: dict[ir.Operation, Moments] = {}
+        self.needed = set(analysis.group)
+        self.blocks = row_blocks(analysis, block_rows)
+        self._block_columns = block_columns
+        self._split = split
+        row = self.blocks.group()
+        self._whole = Space((row, Group("column", analysis.column_sizes)))
+        self._masked = Space((row, Group("column", analysis.column_sizes, "column_mask")))
+        self.tiles = LoopTiles(
+            self._whole,
+            analysis.loops,
+            short=all(ops.element_type(v) in HIDING for v in analysis.results),
+        )
+        self.writer = self.tiles.body.writer
+
+    @property
+    def _wide(self) -> str:
+        large = self.analysis.rows * self.analysis.columns >= MAX_INDEX
+        return ".to(tl.int64)" if large or self.analysis.num_dynamic else ""
+
+    def write_indices(self) -> None:
+        """Writes the rows of a CTA, and its split."""
+        self.writer.write(self.blocks.indices("tl.program_id(0)", self._wide))
+        self.writer.write(self.tiles.space.inside(ROW))
+        if self._split is not None:
+            self.writer.line("split = tl.program_id(1)")
+            self.writer.line(f"first = split{self._wide} * {self._split.columns}")
+
+    def write_rows(self, level: int) -> None:
+        """Writes the ops over rows alone that a level completes."""
+        for op in self.levels.of_rows(level):
+            if op in self.moments:
+                mean = self.tiles.scalar(self.levels.centered[op].mean)
+                self.combined[op] = self.moments[op].around(self.writer, mean)
+                self._finish(op, self.combined[op])
+            elif op in self.needed:
+                self.tiles.elementwise(op)
+
+    def _loops(self) -> Iterator[tuple[str, Space]]:
+        """The loops over whole tiles, and over the last, partial one."""
+        columns, step = self.analysis.columns, self._block_columns
+        full = columns // step * step
+        first, last = "0", str(columns)
+        if self._split is not None:
+            first, last = "first", f"tl.minimum(first + {self._split.columns}, {columns})"
+        if full:
+            end = str(full) if self._split is None else f"tl.minimum({last}, {full})"
+            yield f"for start in tl.range({first}, {end}, {step}):", self._whole
+        if full < columns:
+            begin = str(full) if self._split is None else f"tl.maximum({first}, {full})"
+            yield f"for start in tl.range({begin}, {last}, {step}):", self._masked
+
+    @contextlib.contextmanager
+    def _columns(self, header: str, space: Space) -> Iterator[None]:
+        """The body of a loop over columns."""
+        with self.writer.indented(header), self.tiles.scope(space):
+            width = self._block_columns
+            self.writer.line(f"column = start{self._wide} + tl.arange(0, {width})[None, :]")
+            self.writer.write(space.inside(COLUMN))
+            yield
+
+    def accumulate(self, each: Pass) -> dict[ir.Operation, str]:
+        """Writes a pass; returns the tiles of accumulators, reduced to rows.
+
+        Those of sums of squares around a mean are the `moments` of its lanes.
+        """
+        shape = self.blocks.height, self._block_columns
+        centered = {op: f for op, f in self.levels.centered.items() if op in each.reductions}
+        names = {}
+        for op in each.reductions:
+            combiner, element = self._combiner(op)
+            if op not in centered:
+                names[op] = self.tiles.body.name(neutral_tile(combiner, element, f"{[*shape]}"))
+        for op in (*each.ops, *names):
+            self.tiles.hoist(op)
+        for op, shift in self._shifts(centered).items():
+            self.moments[op] = no_moments(self.writer, shape, shift)
+        for header, space in self._loops():
+            with self._columns(header, space):
+                self._write_columns(each)
+                for op, name in names.items():
+                    self._combine(op, name)
+                self._add_to_moments(centered)
+        for op in centered:
+            self.moments[op] = dataclasses.replace(self.moments[op], count=self._lane_counts())
+        return {
+            op: self.tiles.body.name(self._combiner(op)[0].tile.format(name))
+            for op, name in names.items()
+        }
+
+    def _combiner(self, op: ir.Operation) -> tuple[Combiner, str]:
+        """The combiner of a reduction, and the type of its result's elements."""
+        return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
+
+    def _shifts(self, centered: Mapping[ir.Operation, CenteredSquares]) -> dict[ir.Operation, str]:
+        """The mean of the first values of each row: all splits have the same."""
+        if not centered:
+            return {}
+        width = 1 << min(SHIFT_COLUMNS, self.analysis.columns).bit_length() - 1
+        column = Group("first_column", self.analysis.column_sizes)
+        with self.tiles.scope(Space((self.blocks.group(), column))):
+            self.writer.line(f"first_column = tl.arange(0, {width})[None, :]")
+            for op in self.levels.columns_for(list(centered)):
+                self.tiles.elementwise(op)
+            values = {op: self.tiles.scalar(found.value) for op, found in centered.items()}
+            return {
+                op: self.tiles.body.name(f"tl.sum({name} * {1 / width}, 1, keep_dims=True)")
+                for op, name in values.items()
+            }
+
+    def _add_to_moments(self, centered: Mapping[ir.Operation, CenteredSquares]) -> None:
+        """Adds the values of a tile to the moments of its lanes."""
+        if not centered:
+            return
+        start = "start" if self._split is None else "(start - first)"
+        before = self.writer.name(f"({start} // {self._block_columns}) * 1.0")
+        mask = self.tiles.space.groups[COLUMN].mask
+        for op, found in centered.items():
+            self.moments[op].add(self.writer, self.tiles.scalar(found.value), before, mask)
+
+    def _lane_counts(self) -> str:
+        """The columns of each lane."""
+        width = self._block_columns
+        lanes = f"{width - 1} - tl.arange(0, {width})[None, :]"
+        return self.writer.name(f"(({self._count} + {lanes}) // {width}) * 1.0")
+
+    @property
+    def _count(self) -> str:
+        """The columns of the CTA."""
+        if self._split is None:
+            return str(self.analysis.columns)
+        return f"tl.minimum({self.analysis.columns} - first, {self._split.columns})"
+
+    def whole_moments(self, op: ir.Operation) -> Moments:
+        """The moments of all columns of the CTA, after the loop."""
+        return self.moments[op].whole(self.writer, f"({self._count} * 1.0)")
+
+    def reduce(self, each: Pass) -> None:
+        """Writes a pass and the results of its reductions."""
+        for op, name in self.accumulate(each).items():
+            self._finish(op, name)
+
+    def _finish(self, op: ir.Operation, accumulator: str) -> None:
+        reduction, element = self.analysis.reductions[op], ops.element_type(op.results[0])
+        text = combined_with_init(reduction.combiner, reduction.init, accumulator, element)
+        self.tiles.define(op.results[0], self.tiles.body.name(text))
+
+    def _write_columns(self, each: Pass) -> None:
+        """Writes the ops over columns, and stores their results."""
+        for op in each.ops:
+            self.tiles.elementwise(op)
+            for value in op.results:
+                if value in each.stored:
+                    self._store(value)
+
+    def _combine(self, op: ir.Operation, accumulator: str) -> None:
+        """Combines an accumulator with the terms of a tile."""
+        reduction, element = self.analysis.reductions[op], ops.element_type(op.results[0])
+        arguments = [*self.tiles.arguments(op)[: ops.num_inputs(op)], None]
+        known = self.tiles.body.block(
+            ops.body(op), arguments, lambda loop: self.tiles.index(op, loop), [reduction.combine]
+        )
+        combiner = reduction.combiner
+        term = combiner.widened(known[reduction.term], element)
+        mask = self.tiles.space.groups[COLUMN].mask
+        if mask:
+            term = f"tl.where({mask}, {term}, {neutral_tile(combiner, element)})"
+        self.writer.line(f"{accumulator} = {combiner.pair.format(accumulator, term)}")
+
+    def store_columns(self, each: Pass) -> None:
+        """Writes a pass that reduces nothing, if it stores anything."""
+        if not each.stored:
+            return
+        for op in each.ops:
+            self.tiles.hoist(op)
+        for header, space in self._loops():
+            with self._columns(header, space):
+                self._write_columns(each)
+
+    def store_rows(self, *, once: bool = False) -> None:
+        """Stores the results of rows alone.
+
+        Args:
+          once: whether only the first split does.
+        """
+        values = [
+            value
+            for value in self.analysis.results
+            if not self.levels.has_columns(value.owner.operation)
+        ]
+        if values and once:
+            with self.writer.indented("if split == 0:"):
+                for value in values:
+                    self._store(value)
+        else:
+            for value in values:
+                self._store(value)
+
+    def _store(self, value: ir.Value) -> None:
+        index = self.analysis.results.index(value)
+        self.tiles.store(f"y{index}", value, self.tiles.written_axes(value))
+
+    def store_partial(self, index: int, name: str, element: str, offset: str) -> None:
+        """Stores accumulators as scratch.
+
+        Args:
+          index: number of the scratch tensor.
+          name: the accumulators.
+          element: its element type.
+          offset: their places.
+        """
+        mask = self._whole.groups[ROW].mask
+        guard = f", mask={mask}" if mask else ""
+        bits = f".to(tl.int{element[1:]}, bitcast=True)" if element != "f32" else ""
+        self.writer.line(f"tl.store(y{index} + {offset}, {name}{bits}{guard})")
+
+    def combine_partials(self, level: int, split: Split) -> None:
+        """Reads the results of all levels up to one, the last of them in parts."""
+        self.write_rows(0)
+        if not level:
+            return
+        self.writer.line(f"part = tl.arange(0, {power_of_two(split.count)})[None, :]")
+        scratch = itertools.count()
+        for op in self.levels.reductions(level):
+            if op in self.levels.centered:
+                mean, squares = (
+                    self.tiles.body.name(self._parts(next(scratch), split)) for _ in range(2)
+                )
+                shift = self._of_rows(next(scratch))
+                self.moments[op] = Moments(mean, squares, shift, self._part_counts(split))
+                continue
+            combiner, element = self._combiner(op)
+            name = self._parts(next(scratch), split, combiner, element)
+            self.combined[op] = self.tiles.body.name(combiner.tile.format(name))
+            self._finish(op, self.combined[op])
+        for op in (op for n in range(1, level) for op in self.levels.reductions(n)):
+            kind = self.analysis.accumulator(op)
+            self.combined[op] = self._of_rows(next(scratch), kind)
+            self._finish(op, self.combined[op])
+        for n in range(1, level + 1):
+            self.write_rows(n)
+
+    def _of_rows(self, scratch: int, kind: str = "tl.float32") -> str:
+        """Loads a number of each row that a kernel before this one has stored."""
+        mask = self._whole.groups[ROW].mask
+        guard = f", mask={mask}, other=0" if mask else ""
+        return self.tiles.body.name(f"tl.load(s{scratch} + row{guard}){_bits(kind)}")
+
+    def _parts(
+        self, scratch: int, split: Split, combiner: Combiner = _SUM, element: str = "f32"
+    ) -> str:
+        """Loads partial results, with neutral elements in place of parts that there are not."""
+        inside = f"(part < {split.count})" if power_of_two(split.count) != split.count else ""
+        both = " & ".join(text for text in (self._whole.groups[ROW].mask, inside) if text)
+        guard = f", mask={both}, other=0" if both else ""
+        bits = _bits(combiner.accumulator(element))
+        loaded = f"tl.load(s{scratch} + part * {self.analysis.rows} + row{guard}){bits}"
+        if inside:
+            loaded = f"tl.where({inside}, {loaded}, {neutral_tile(combiner, element)})"
+        return loaded
+
+    def _part_counts(self, split: Split) -> str:
+        """The columns of each split."""
+        rest = f"{self.analysis.columns} - part{self._wide} * {split.columns}"
+        return self.writer.name(f"tl.maximum(tl.minimum({rest}, {split.columns}), 0) * 1.0")
+
+    def program(
+        self, arguments: Sequence[tuple[str, str]], num_warps: int, before: Plan | None
+    ) -> Program:
+        """The program, when all is written."""
+        given = [] if before is None else before.scratch_types
+        pointers = {"f32": "*fp32", "i32": "*i32", "i64": "*i64"}
+        every = [*((f"s{n}", pointers[kind]) for n, kind in enumerate(given)), *arguments]
+        lines = self.writer.lines
+        text = text_of(ENTRY, every, lines, f"Columns of {self.analysis.columns}, in parts.")
+        return Program(ENTRY, text, tuple(every), num_warps, 1)
+
+
+def _bits(kind: str) -> str:
+    """The cast of loaded scratch to an accumulator of unsigned integers; empty for others."""
+    return f".to({kind}, bitcast=True)" if "uint" in kind else ""
