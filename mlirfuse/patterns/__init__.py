@@ -41,6 +41,7 @@ _NAMES = (
     "flash_attention_fusion_v1",
     "flash_attention_fusion_v2",
     "gather_fusion",
+    "gathered_producer_rewrite",
     "group_norm_fusion",
     "horizontal_fusion",
     "image_layout_rewrite",

@@ -1,0 +1,210 @@
+"""Compute the elements that a gather reads, in place of the whole tensor.
+
+    %t = linalg.generic {subf} ins(%x, %m)             tensor<NxCxT>, of which a loss reads N
+    %y = linalg.generic { tensor.extract %t[n, %c] }   tensor<NxT>
+  becomes
+    %y = linalg.generic ins(%m) { subf (tensor.extract %x[n, %c]), %m }
+
+The cross-entropy of logits is then no log-softmax that is written and read again. Root: a generic
+that extracts elements of a tensor which elementwise ops compute, at most half as many as it has,
+and which gathers alone read. Ops are computed again up to tensors that are in memory anyway, or
+that are no larger; constant data stays as it is. Static sizes; bodies of arithmetic only.
+Numerics: exact.
+Source: fusion of producers into `tensor.extract`, as TorchInductor computes indirect loads.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.core import FusionPass, Kind, Match, Numerics, PassContext
+from mlirfuse.structured.ir import fusable_neighbors, ops
+
+_EXTRACT = "tensor.extract"
+
+MAX_OPS = 16
+"""Ops that a gather computes again."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Element:
+    """An element of a tensor at some of a gather's indices.
+
+    Attributes:
+      value: the tensor.
+      indices: for each of its dimensions, the number of the index.
+      parts: the elements from which it is computed again; None where it is read.
+    """
+
+    value: ir.Value
+    indices: tuple[int, ...]
+    parts: tuple[_Element, ...] | None = None
+
+    def leaves(self) -> list[_Element]:
+        """The elements that are read."""
+        if self.parts is None:
+            return [self]
+        return [leaf for part in self.parts for leaf in part.leaves()]
+
+
+Elements = dict[ir.Operation, _Element]
+"""`tensor.extract` in the root's body -> the element."""
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | None:
+    """Finds the elements that the root's body can compute."""
+    if ops.in_region(root):
+        return None
+    found: Elements = {}
+    for op in ops.nested_ops(root):
+        if op.name == _EXTRACT and op.parent.operation == root:
+            element = _computed(root, op)
+            if element is not None:
+                found[op] = element
+    return Match(root, (root,), found) if found else None
+
+
+def _computed(root: ir.Operation, extract: ir.Operation) -> _Element | None:
+    value = extract.operands[0]
+    producer = _producer(value)
+    sizes = ops.loop_sizes(root)
+    known = [size for size in sizes if size is not None]
+    if producer is None or producer.block != root.block or len(known) < len(sizes):
+        return None
+    if 2 * math.prod(known) > ops.num_elements(value) or not _is_only_gathered(value):
+        return None
+    indices = tuple(range(len(ops.shape(value))))
+    element = _grown(_Element(value, indices), MAX_OPS)
+    kept = [leaf.value for leaf in element.leaves() if leaf.value != value]
+    larger = any(
+        ops.num_bytes(leaf) > ops.num_bytes(value) and not _is_in_memory(leaf, producer)
+        for leaf in kept
+    )
+    return None if element.parts is None or larger else element
+
+
+def _is_only_gathered(value: ir.Value) -> bool:
+    """Whether all users of a tensor extract elements of it."""
+    return all(user.name == _EXTRACT for user in ops.users(value))
+
+
+def _grown(element: _Element, limit: int) -> _Element:
+    """The element, computed from those that its producer reads, and these from others."""
+    producer = _producer(element.value)
+    if producer is None or limit == 0:
+        return element
+    results = ops.plain_maps(producer)[ops.num_inputs(producer)]
+    position = dict(zip(results, element.indices, strict=True))
+    parts = [
+        _Element(value, tuple(position[loop] for loop in read))
+        for value, read in zip(ops.inputs(producer), ops.plain_maps(producer), strict=False)
+    ]
+    grown = tuple(_grown(part, (limit - 1) // len(parts)) for part in parts)
+    return dataclasses.replace(element, parts=grown)
+
+
+def _producer(value: ir.Value) -> ir.Operation | None:
+    """The elementwise op that computes a tensor and can be computed again in a gather."""
+    op = ops.defining_op(value)
+    if op is None or not ops.is_elementwise(op) or len(op.results) != 1 or ops.in_region(op):
+        return None
+    maps = ops.indexing_maps(op)
+    inputs = ops.num_inputs(op)
+    if inputs == 0 or any(m is None or None in m for m in maps) or ops.reads_inits(op):
+        return None
+    if set(ops.plain_maps(op)[inputs]) != set(range(len(ops.iterator_types(op)))):
+        return None
+    if all(map(ops.is_constant_data, ops.inputs(op))):
+        return None  # computed once, at load time
+    return op if fusable_neighbors.has_scalar_body(op) else None
+
+
+def _is_in_memory(value: ir.Value, user: ir.Operation) -> bool:
+    """Whether a tensor is in memory whatever its user does."""
+    op = ops.defining_op(value)
+    return op is None or ops.is_constant_data(value) or any(u != user for u in ops.users(value))
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the op that computes the elements which it read."""
+    op: ir.Operation = match.root
+    elements: Elements = match.data
+    reads: dict[tuple[ir.Value, tuple[int, ...]], int] = {}
+    for extract, element in elements.items():
+        for leaf in element.leaves():
+            loops = _loops(extract, leaf)
+            if loops is not None:
+                reads.setdefault((leaf.value, loops), len(reads))
+    maps, inputs = list(ops.plain_maps(op)), ops.num_inputs(op)
+    extracts = [o for o in ops.nested_ops(op) if o.name == _EXTRACT]
+    compute = builders.body_of(op)
+
+    def body(arguments: list[ir.Value]) -> list[ir.Value]:
+        own = [*arguments[:inputs], *arguments[inputs + len(reads) :]]
+        return compute(own)
+
+    with ir.InsertionPoint(op), op.location:
+        new = builders.generic(
+            [*ops.inputs(op), *(value for value, _ in reads)],
+            ops.inits(op),
+            [*maps[:inputs], *(loops for _, loops in reads), *maps[inputs:]],
+            ops.iterator_types(op),
+            body,
+        )
+    given = list(ops.body(new).arguments)[inputs:]
+    copies = [o for o in ops.nested_ops(new) if o.name == _EXTRACT]
+    for old, copy in zip(extracts, copies, strict=True):
+        if old in elements:
+            known = {read: given[number] for read, number in reads.items()}
+            with ir.InsertionPoint(copy), copy.location:
+                copy.results[0].replace_all_uses_with(_scalar(elements[old], copy, known))
+            copy.erase()
+    for result, replacement in zip(op.results, new.results, strict=True):
+        result.replace_all_uses_with(replacement)
+    op.erase()
+    return new
+
+
+def _scalar(
+    element: _Element,
+    extract: ir.Operation,
+    known: dict[tuple[ir.Value, tuple[int, ...]], ir.Value],
+) -> ir.Value:
+    """The scalar, at the current insertion point."""
+    if element.parts is not None:
+        producer = ops.defining_op(element.value)
+        assert producer is not None
+        parts = [_scalar(part, extract, known) for part in element.parts]
+        return builders.body_of(producer)([*parts, parts[0]])[0]
+    loops = _loops(extract, element)
+    if loops is not None:
+        return known[element.value, loops]
+    kind = ir.RankedTensorType(element.value.type).element_type
+    indices = [extract.operands[1 + number] for number in element.indices]
+    return ir.Operation.create(_EXTRACT, [kind], [element.value, *indices]).results[0]
+
+
+def _loops(extract: ir.Operation, element: _Element) -> tuple[int, ...] | None:
+    """The loops of the root that are the element's indices; None where one is computed."""
+    indices: Sequence[ir.Value] = list(extract.operands)[1:]
+    found = [ops.defining_op(indices[number]) for number in element.indices]
+    if any(op is None or op.name != "linalg.index" for op in found):
+        return None
+    return tuple(op.attributes["dim"].value for op in found if op is not None)
+
+
+PASS = FusionPass(
+    name="gathered_producer_rewrite",
+    summary="A gather computes the elements that it reads of an elementwise result",
+    roots=("linalg.generic",),
+    match=match,
+    rewrite=rewrite,
+    numerics=Numerics.EXACT,
+    kind=Kind.REWRITE,
+    source="mlirfuse",
+)
