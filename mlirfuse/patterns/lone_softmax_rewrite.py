@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse import builders
+from mlirfuse.builders import softmax_ops
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.structured.ir import ops
@@ -40,67 +40,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Writes the maximum, the exponentials, their sum and the quotients."""
-    root = match.root
-    value, result = root.operands[0], root.results[0]
-    axis, element = ops.softmax_axis(root), ops.element_type(value)
-    sizes = ops.shape(value)
-    whole = tuple(range(len(sizes)))
-    kept = tuple(n for n in whole if n != axis)
-    loops = ["parallel"] * len(sizes)
-    reduced = ["reduction" if n == axis else "parallel" for n in whole]
-
-    def wide(number: ir.Value) -> ir.Value:
-        return number if element == "f32" else builders.scalar("arith.extf", [number], "f32")
-
-    with ir.InsertionPoint(root), root.location:
-        dims = builders.dynamic_sizes(result)
-        rows = dims if axis else []
-        row_sizes = [sizes[n] for n in kept]
-
-        def reduction(source: ir.Value, combiner: str, init: float) -> ir.Value:
-            kind = ops.element_type(source)
-            start = builders.fill(
-                builders.scalar_constant(init, kind), builders.empty(row_sizes, kind, rows)
-            )
-            return builders.generic(
-                [source],
-                [start],
-                [whole, kept],
-                reduced,
-                lambda a: [builders.scalar(combiner, [a[0], a[1]], kind)],
-            ).results[0]
-
-        highest = reduction(value, "arith.maximumf", float("-inf"))
-
-        def power(a: list[ir.Value]) -> list[ir.Value]:
-            difference = builders.scalar("arith.subf", [wide(a[0]), wide(a[1])], "f32")
-            return [builders.scalar("math.exp", [difference], "f32")]
-
-        powers = builders.generic(
-            [value, highest],
-            [builders.empty(sizes, "f32", dims)],
-            [whole, kept, whole],
-            loops,
-            power,
-        ).results[0]
-        total = reduction(powers, "arith.addf", 0.0)
-
-        def quotient(a: list[ir.Value]) -> list[ir.Value]:
-            found = builders.scalar("arith.divf", [a[0], a[1]], "f32")
-            return [
-                found if element == "f32" else builders.scalar("arith.truncf", [found], element)
-            ]
-
-        new = builders.generic(
-            [powers, total],
-            [builders.empty(sizes, element, dims)],
-            [whole, kept, whole],
-            loops,
-            quotient,
-        )
-    result.replace_all_uses_with(new.results[0])
-    root.erase()
-    return new
+    return softmax_ops.decompose(match.root)
 
 
 PASS = FusionPass(

@@ -1,0 +1,104 @@
+"""Reductions of rows that a softmax or a norm has changed, in the kernel of these."""
+
+import functools
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+import mlirfuse
+from helpers import kernel_runner
+from helpers.kernel_runner import TARGET, close, draw, needs_triton, run
+from helpers.linalg_text import Function
+from mlirfuse.kernels.reduction.family import REDUCTION
+from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.options import FusionOptions
+from mlirfuse.pipelines import engine
+
+LOOP = {"block_rows": 4, "block_columns": 16, "num_warps": 1}
+CONFIGS = {
+    "default": None,
+    "loop": ReductionConfig(64, 16, 32768, **LOOP),
+    "split": ReductionConfig(64, 16, 32768, splits=3, **LOOP),
+}
+SHAPES = [((5, 37), 1), ((37, 6), 0), ((3, 13, 5), 1)]
+
+
+@pytest.fixture(params=CONFIGS)
+def strategy(monkeypatch, request):
+    """Has kernels planned with rows in registers, or with loops."""
+    chosen = functools.partial(REDUCTION.plan, config=CONFIGS[request.param])
+    monkeypatch.setitem(kernel_runner.SUPPORTS, "rows", lambda op, target: chosen(op, target))
+
+
+def log_softmax(f, x, axis):
+    highest = f.reduce("arith.maximumf", x, [axis], init=-1e30)
+    centered = f.apply("arith.subf", x, highest)
+    total = f.reduce("arith.addf", f.apply("math.exp", centered), [axis])
+    return f.apply("arith.subf", centered, f.apply("math.log", total))
+
+
+def divergence_text(shape, axis, dtype, axes):
+    """The divergence of two softmaxes along an axis, over some axes, in f32."""
+    f = Function("main", shape)
+    x, y = (f.cast(f.argument(range(len(shape)), dtype), "f32") for _ in range(2))
+    p, q = log_softmax(f, x, axis), log_softmax(f, y, axis)
+    terms = f.apply("arith.mulf", f.apply("math.exp", q), f.apply("arith.subf", q, p))
+    return f.finish(f.reduce("arith.addf", terms, axes))
+
+
+def divergence(x, y, axis, axes):
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    p, q = (v - np.log(np.exp(v).sum(axis, keepdims=True)) for v in (x, y))
+    return (np.exp(q) * (q - p)).sum(axes)
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
+def test_divergence_of_two_softmaxes(interpreter, strategy, shape, axis, dtype):
+    x, y = draw(shape, dtype), draw(shape, dtype, seed=1)
+    kept = [size for number, size in enumerate(shape) if number != axis]
+    text = divergence_text(shape, axis, dtype, [axis])
+    (found,) = run(interpreter, text, "rows", [x, y], [kept])
+    close(found, divergence(x, y, axis, axis), "f32")
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+def test_length_of_a_norm(interpreter, strategy, shape, axis):
+    x = draw(shape, "f32", spread=3.0)
+    f = Function("main", shape)
+    given = f.argument(range(len(shape)), "f32")
+    count = float(shape[axis])
+    mean = f.apply("arith.divf", f.reduce("arith.addf", given, [axis]), count)
+    centered = f.apply("arith.subf", given, mean)
+    squares = f.reduce("arith.addf", f.apply("arith.mulf", centered, centered), [axis])
+    scale = f.apply("math.rsqrt", f.apply("arith.addf", f.apply("arith.divf", squares, count), 1.0))
+    normalized = f.apply("arith.mulf", centered, scale)
+    text = f.finish(f.reduce("arith.addf", f.apply("math.absf", normalized), [axis]))
+    kept = [size for number, size in enumerate(shape) if number != axis]
+    (found,) = run(interpreter, text, "rows", [x], [kept])
+    exact = x.astype(np.float64)
+    exact = exact - exact.mean(axis, keepdims=True)
+    exact /= np.sqrt((exact**2).mean(axis, keepdims=True) + 1.0)
+    close(found, np.abs(exact).sum(axis), "f32")
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("kept", [[], [-1]])
+def test_sums_of_rows_before_the_sum_of_all(tmp_path, shape, axis, kept):
+    """The rewritten program, compiled by stock IREE, beside the unfused one."""
+    axes = [n for n in range(len(shape)) if n - len(shape) not in kept or n == axis]
+    text = divergence_text(shape, axis, "f32", axes)
+    with ir.Context():
+        options = FusionOptions(pipeline="row_partials_rewrite", enable_feature=("kernels",))
+        rewritten, report = engine.run(ir.Module.parse(text), target=TARGET, options=options)
+        assert [d.taken for d in report.decisions] == [True] * (len(axes) > 1)
+        texts = {"before": text, "after": str(rewritten)}
+    x, y = draw(shape, "f32"), draw(shape, "f32", seed=1)
+    for name, program in texts.items():
+        path = tmp_path / f"{name}.mlir"
+        path.write_text(program)
+        found = mlirfuse.compile(str(path), stock=True)(x, y)
+        close(np.asarray(found, np.float64), divergence(x, y, axis, tuple(axes)), "f32")
