@@ -137,8 +137,11 @@ def order_loops(grouped: Path) -> bool:
         module = ir.Module.parseFile(os.fspath(grouped))
         if not loop_order.repair(module):
             return False
-        with grouped.open("wb") as file:
+        # The module reads large constants from its file, which stays as it is.
+        ordered = grouped.with_suffix(".ordered")
+        with ordered.open("wb") as file:
             module.operation.write_bytecode(file)
+    ordered.replace(grouped)
     return True
 
 

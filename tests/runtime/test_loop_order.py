@@ -63,12 +63,16 @@ CAPTURED = loop("p", "x", elementwise("sin", "y")) + loop("r", "x", elementwise(
 """A loop captures the value, and a second loop the first one's result."""
 
 
+def program_text(loops):
+    text = PROGRAM.replace("EXP", region("exp", "x")).replace("COS", region("cos", "y"))
+    return text.replace("LOOPS", loops)
+
+
 @pytest.mark.parametrize("loops", [VARIABLE, CAPTURED], ids=["variable", "captured"])
 def test_a_value_of_a_loop_and_of_ops_after_it(loops, tmp_path, monkeypatch):
-    text = PROGRAM.replace("EXP", region("exp", "x")).replace("COS", region("cos", "y"))
     path = tmp_path / "loop.mlir"
-    path.write_text(text.replace("LOOPS", loops))
-    program = mlirfuse.compile(str(path))
+    path.write_text(program_text(loops))
+    program = mlirfuse.compile(str(path), cache=False)
     x = np.linspace(-1, 1, 8, dtype=np.float32)
     looped = y = np.exp(x)
     if loops == CAPTURED:
@@ -83,3 +87,18 @@ def test_a_value_of_a_loop_and_of_ops_after_it(loops, tmp_path, monkeypatch):
     monkeypatch.setattr(loop_order, "repair", lambda module: False)
     with pytest.raises(mlirfuse.CompileFailedError, match="|".join(loop_order.DIAGNOSTICS)):
         mlirfuse.compile(str(path), cache=False)
+
+
+def test_large_constants(tmp_path):
+    """The repaired program has the constants that were read from the file of the grouped one."""
+    numbers = np.arange(1 << 18, dtype=np.float32)
+    kind = f"tensor<{numbers.size}xf32>"
+    text = program_text(VARIABLE).replace("-> (tensor<8xf32>,", f"-> ({kind}, tensor<8xf32>,", 1)
+    constant = f"  %k = arith.constant dense_resource<k> : {kind}\n"
+    returned = f"  return %k, %o, %q : {kind}, "
+    text = text.replace("  return %o, %q : ", constant + returned)
+    data = f'{{-# dialect_resources: {{builtin: {{k: "0x04000000{numbers.tobytes().hex()}"}}}} #-}}'
+    path = tmp_path / "loop.mlir"
+    path.write_text(f"{text}\n{data}\n")
+    found, _, _ = mlirfuse.compile(str(path), cache=False)(np.ones(8, np.float32), np.int64(3))
+    np.testing.assert_array_equal(found, numbers)
