@@ -7,7 +7,7 @@
 
 A tile's lanes are along its contiguous side, rows or columns, whichever Triton finds from the
 pointers. Each level of dependent reductions is a loop of its own over the same columns; a mean and
-the sum of squares around it are one level.
+the sum of squares around it are one level, and so are a maximum and the sum of exponentials.
 
 Where the rows are too few for the device, `splits` CTAs share the columns: each level is a kernel
 that stores partial results as scratch, which the next one combines, in the same order each time.
@@ -23,7 +23,8 @@ from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.reduction.analysis import ROW, ReductionAnalysis, problem_of
-from mlirfuse.kernels.reduction.looped_kernel import ENTRY, LoopedKernel, Split
+from mlirfuse.kernels.reduction.looped_kernel import ENTRY, LoopedKernel
+from mlirfuse.kernels.reduction.partial_results import Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.structured.ir import ops
@@ -154,10 +155,8 @@ def _partial(
         if op in accumulators:
             store(accumulators[op], analysis.accumulator(op))
             continue
-        moments = kernel.whole_moments(op)
-        store(moments.mean, "tl.float32")
-        store(moments.squares, "tl.float32")
-        store(moments.shift, "tl.float32", once=True)
+        for name, once in kernel.whole(op).fields:
+            store(name, "tl.float32", once=once)
     for number in range(1, level):
         for op in levels.reductions(number):
             store(kernel.combined[op], analysis.accumulator(op), once=True)

@@ -1,33 +1,29 @@
 """The lines of a kernel that loops over the columns of a block of rows.
 
 Accumulators have the shape of a tile; after the loop their lanes are reduced to rows, once. A sum
-of squares around a mean has the `Moments` of each lane for its accumulator, and is finished where
-the mean is known.
+around a value of rows has the `Moments` or `Exponentials` of each lane for its accumulator, and is
+finished where this value is known.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import HIDING
-from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space, power_of_two
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
-from mlirfuse.kernels.reduction.centered_squares import BodyValue, CenteredSquares
-from mlirfuse.kernels.reduction.combiners import (
-    COMBINERS,
-    Combiner,
-    combined_with_init,
-    neutral_tile,
-)
+from mlirfuse.kernels.reduction.centered_sums import BodyValue, CenteredSum
+from mlirfuse.kernels.reduction.combiners import Combiner, combined_with_init, neutral_tile
+from mlirfuse.kernels.reduction.exponentials import Exponentials, no_exponentials
 from mlirfuse.kernels.reduction.moments import Moments, no_moments
+from mlirfuse.kernels.reduction.partial_results import PartialResults, Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
 from mlirfuse.kernels.reduction.row_blocks import row_blocks
 from mlirfuse.structured.ir import ops
@@ -37,21 +33,6 @@ ENTRY = "reduction_kernel"
 SHIFT_COLUMNS = 32
 """Columns of a row, at most, whose mean is subtracted from its values before their moments are
 taken: the lanes of a warp. An exception among them moves the shift by a part of its distance."""
-
-_SUM = COMBINERS["arith.addf"]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Split:
-    """The columns of a CTA.
-
-    Attributes:
-      count: CTAs that share the columns of their rows.
-      columns: columns of each, a multiple of the tile's; the last one has the rest.
-    """
-
-    count: int
-    columns: int
 
 
 class LoopTiles(Tiles):
@@ -97,7 +78,7 @@ class LoopedKernel:
       blocks: the rows of its CTAs.
       tiles: the writer.
       combined: reduction -> its accumulator, before its init, where splits have been combined.
-      moments: sum of squares around a mean -> the moments of its lanes or splits.
+      parts: sum around a value of rows -> the accumulators of its lanes or splits.
       needed: ops that it has to compute, where these are not all.
     """
 
@@ -112,7 +93,7 @@ class LoopedKernel:
         self.analysis = analysis
         self.levels = levels
         self.combined: dict[ir.Operation, str] = {}
-        self.moments: dict[ir.Operation, Moments] = {}
+        self.parts: dict[ir.Operation, Moments | Exponentials] = {}
         self.needed = set(analysis.group)
         self.blocks = row_blocks(analysis, block_rows)
         self._block_columns = block_columns
@@ -143,9 +124,9 @@ class LoopedKernel:
     def write_rows(self, level: int) -> None:
         """Writes the ops over rows alone that a level completes."""
         for op in self.levels.of_rows(level):
-            if op in self.moments:
-                mean = self.tiles.scalar(self.levels.centered[op].mean)
-                self.combined[op] = self.moments[op].around(self.writer, mean)
+            if op in self.parts:
+                center = self.tiles.scalar(self.levels.centered[op].center)
+                self.combined[op] = self.parts[op].around(self.writer, center)
                 self._finish(op, self.combined[op])
             elif op in self.needed:
                 self.tiles.elementwise(op)
@@ -176,7 +157,7 @@ class LoopedKernel:
     def accumulate(self, each: Pass) -> dict[ir.Operation, str]:
         """Writes a pass; returns the tiles of accumulators, reduced to rows.
 
-        Those of sums of squares around a mean are the `moments` of its lanes.
+        Those of sums around a value of rows are the `parts` of its lanes.
         """
         shape = self.blocks.height, self._block_columns
         centered = {op: f for op, f in self.levels.centered.items() if op in each.reductions}
@@ -187,16 +168,23 @@ class LoopedKernel:
                 names[op] = self.tiles.body.name(neutral_tile(combiner, element, f"{[*shape]}"))
         for op in (*each.ops, *names):
             self.tiles.hoist(op)
-        for op, shift in self._shifts(centered).items():
-            self.moments[op] = no_moments(self.writer, shape, shift)
+        shifts = self._shifts({op: found for op, found in centered.items() if found.squared})
+        for op in centered:
+            self.parts[op] = (
+                no_moments(self.writer, shape, shifts[op])
+                if op in shifts
+                else no_exponentials(self.writer, shape)
+            )
         for header, space in self._loops():
             with self._columns(header, space):
                 self._write_columns(each)
                 for op, name in names.items():
                     self._combine(op, name)
-                self._add_to_moments(centered)
+                self._add_to_parts(centered)
         for op in centered:
-            self.moments[op] = dataclasses.replace(self.moments[op], count=self._lane_counts())
+            parts = self.parts[op]
+            if isinstance(parts, Moments):
+                self.parts[op] = dataclasses.replace(parts, count=self._lane_counts())
         return {
             op: self.tiles.body.name(self._combiner(op)[0].tile.format(name))
             for op, name in names.items()
@@ -206,7 +194,7 @@ class LoopedKernel:
         """The combiner of a reduction, and the type of its result's elements."""
         return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
 
-    def _shifts(self, centered: Mapping[ir.Operation, CenteredSquares]) -> dict[ir.Operation, str]:
+    def _shifts(self, centered: Mapping[ir.Operation, CenteredSum]) -> dict[ir.Operation, str]:
         """The mean of the first values of each row: all splits have the same."""
         if not centered:
             return {}
@@ -222,15 +210,18 @@ class LoopedKernel:
                 for op, name in values.items()
             }
 
-    def _add_to_moments(self, centered: Mapping[ir.Operation, CenteredSquares]) -> None:
-        """Adds the values of a tile to the moments of its lanes."""
-        if not centered:
-            return
-        start = "start" if self._split is None else "(start - first)"
-        before = self.writer.name(f"({start} // {self._block_columns}) * 1.0")
-        mask = self.tiles.space.groups[COLUMN].mask
+    def _add_to_parts(self, centered: Mapping[ir.Operation, CenteredSum]) -> None:
+        """Adds the values of a tile to the accumulators of its lanes."""
+        before, mask = "", self.tiles.space.groups[COLUMN].mask
+        if any(found.squared for found in centered.values()):
+            start = "start" if self._split is None else "(start - first)"
+            before = self.writer.name(f"({start} // {self._block_columns}) * 1.0")
         for op, found in centered.items():
-            self.moments[op].add(self.writer, self.tiles.scalar(found.value), before, mask)
+            parts, value = self.parts[op], self.tiles.scalar(found.value)
+            if isinstance(parts, Moments):
+                parts.add(self.writer, value, before, mask)
+            else:
+                parts.add(self.writer, value, mask)
 
     def _lane_counts(self) -> str:
         """The columns of each lane."""
@@ -245,9 +236,12 @@ class LoopedKernel:
             return str(self.analysis.columns)
         return f"tl.minimum({self.analysis.columns} - first, {self._split.columns})"
 
-    def whole_moments(self, op: ir.Operation) -> Moments:
-        """The moments of all columns of the CTA, after the loop."""
-        return self.moments[op].whole(self.writer, f"({self._count} * 1.0)")
+    def whole(self, op: ir.Operation) -> Moments | Exponentials:
+        """The accumulator of a sum over all columns of the CTA, after the loop."""
+        parts = self.parts[op]
+        if isinstance(parts, Moments):
+            return parts.whole(self.writer, f"({self._count} * 1.0)")
+        return parts.whole(self.writer)
 
     def reduce(self, each: Pass) -> None:
         """Writes a pass and the results of its reductions."""
@@ -333,50 +327,22 @@ class LoopedKernel:
         self.write_rows(0)
         if not level:
             return
-        self.writer.line(f"part = tl.arange(0, {power_of_two(split.count)})[None, :]")
-        scratch = itertools.count()
+        stored = PartialResults(
+            self.writer, self.analysis, split, self._whole.groups[ROW].mask, self._wide
+        )
         for op in self.levels.reductions(level):
             if op in self.levels.centered:
-                mean, squares = (
-                    self.tiles.body.name(self._parts(next(scratch), split)) for _ in range(2)
-                )
-                shift = self._of_rows(next(scratch))
-                self.moments[op] = Moments(mean, squares, shift, self._part_counts(split))
+                self.parts[op] = stored.sum_around(squared=self.levels.centered[op].squared)
                 continue
             combiner, element = self._combiner(op)
-            name = self._parts(next(scratch), split, combiner, element)
+            name = stored.parts(combiner, element)
             self.combined[op] = self.tiles.body.name(combiner.tile.format(name))
             self._finish(op, self.combined[op])
         for op in (op for n in range(1, level) for op in self.levels.reductions(n)):
-            kind = self.analysis.accumulator(op)
-            self.combined[op] = self._of_rows(next(scratch), kind)
+            self.combined[op] = stored.of_rows(self.analysis.accumulator(op))
             self._finish(op, self.combined[op])
         for n in range(1, level + 1):
             self.write_rows(n)
-
-    def _of_rows(self, scratch: int, kind: str = "tl.float32") -> str:
-        """Loads a number of each row that a kernel before this one has stored."""
-        mask = self._whole.groups[ROW].mask
-        guard = f", mask={mask}, other=0" if mask else ""
-        return self.tiles.body.name(f"tl.load(s{scratch} + row{guard}){_bits(kind)}")
-
-    def _parts(
-        self, scratch: int, split: Split, combiner: Combiner = _SUM, element: str = "f32"
-    ) -> str:
-        """Loads partial results, with neutral elements in place of parts that there are not."""
-        inside = f"(part < {split.count})" if power_of_two(split.count) != split.count else ""
-        both = " & ".join(text for text in (self._whole.groups[ROW].mask, inside) if text)
-        guard = f", mask={both}, other=0" if both else ""
-        bits = _bits(combiner.accumulator(element))
-        loaded = f"tl.load(s{scratch} + part * {self.analysis.rows} + row{guard}){bits}"
-        if inside:
-            loaded = f"tl.where({inside}, {loaded}, {neutral_tile(combiner, element)})"
-        return loaded
-
-    def _part_counts(self, split: Split) -> str:
-        """The columns of each split."""
-        rest = f"{self.analysis.columns} - part{self._wide} * {split.columns}"
-        return self.writer.name(f"tl.maximum(tl.minimum({rest}, {split.columns}), 0) * 1.0")
 
     def program(
         self, arguments: Sequence[tuple[str, str]], num_warps: int, before: Plan | None
@@ -388,8 +354,3 @@ class LoopedKernel:
         lines = self.writer.lines
         text = text_of(ENTRY, every, lines, f"Columns of {self.analysis.columns}, in parts.")
         return Program(ENTRY, text, tuple(every), num_warps, 1)
-
-
-def _bits(kind: str) -> str:
-    """The cast of loaded scratch to an accumulator of unsigned integers; empty for others."""
-    return f".to({kind}, bitcast=True)" if "uint" in kind else ""

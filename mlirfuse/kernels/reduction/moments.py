@@ -20,9 +20,6 @@ from collections.abc import Sequence
 
 from mlirfuse.kernels.codegen.writer import Writer
 
-SCRATCH = ("mean", "squares", "shift")
-"""Fields of which splits store their parts; all splits of a row have the same shift."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moments:
@@ -69,6 +66,11 @@ class Moments:
         share = f"({self.count} / {count})"
         mean = writer.name(f"tl.sum({self.mean} * {share}, 1, keep_dims=True)")
         return Moments(mean, self._squares(writer, f"(-{mean})"), self.shift)
+
+    @property
+    def fields(self) -> tuple[tuple[str, bool], ...]:
+        """The names that splits store, each with whether all splits of a row have the same."""
+        return (self.mean, False), (self.squares, False), (self.shift, True)
 
     def _squares(self, writer: Writer, offset: str) -> str:
         """The sum of squares around the point of which the shift is so far away."""

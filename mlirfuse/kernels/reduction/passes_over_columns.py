@@ -1,8 +1,8 @@
 """The passes over the columns that a region's dependent reductions need, and the ops of each.
 
-A softmax is three: the maximum, the sum of exponentials, the quotients. A layer norm is two: a pass
-gives the mean and the sum of squares around it. Values of rows alone are computed once, between the
-passes; values of columns again in each pass that needs them.
+A softmax is two: a pass gives the maximum and the sum of exponentials, another one the quotients.
+So is a layer norm: a pass gives the mean and the sum of squares around it. Values of rows alone are
+computed once, between the passes; values of columns again in each pass that needs them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis, reduces
-from mlirfuse.kernels.reduction.centered_squares import CenteredSquares, centered_squares
+from mlirfuse.kernels.reduction.centered_sums import CenteredSum, centered_sum
 from mlirfuse.structured.ir import ops
 
 
@@ -39,8 +39,8 @@ class Levels:
       analysis: the region.
       of_op: op -> reductions, one after the other, before its results are known; a reduction is
         one of them.
-      centered: reduction -> the differences whose squares it sums, where the pass that gives their
-        mean gives it, too.
+      centered: sum around a value of rows -> its terms, where the pass that gives this value gives
+        the sum, too.
     """
 
     def __init__(self, analysis: ReductionAnalysis) -> None:
@@ -50,21 +50,21 @@ class Levels:
         self._producers = {
             op: [owners[v] for v in _read(op) if v in owners] for op in analysis.group
         }
-        self.centered: dict[ir.Operation, CenteredSquares] = {}
-        self._means: dict[ir.Operation, list[ir.Operation]] = {}
+        self.centered: dict[ir.Operation, CenteredSum] = {}
+        self._centers: dict[ir.Operation, list[ir.Operation]] = {}
         for op in analysis.group:
             self.of_op[op] = self._level(self._producers[op]) + reduces(op)
-            found = centered_squares(analysis, op) if reduces(op) else None
+            found = centered_sum(analysis, op) if reduces(op) else None
             if found is None:
                 continue
-            values, means = (
+            values, centers = (
                 [owners[v] for v in part.operands if v in owners]
-                for part in (found.value, found.mean)
+                for part in (found.value, found.center)
             )
-            level = max(self._level(values) + 1, self._level(means))
+            level = max(self._level(values) + 1, self._level(centers))
             if level < self.of_op[op]:
                 self.of_op[op], self.centered[op] = level, found
-                self._producers[op], self._means[op] = values, means
+                self._producers[op], self._centers[op] = values, centers
 
     def _level(self, producers: Iterable[ir.Operation]) -> int:
         return max((self.of_op[op] for op in producers), default=0)
@@ -81,7 +81,7 @@ class Levels:
     def of_rows(self, level: int) -> list[ir.Operation]:
         """The ops over rows alone that a level completes, in block order.
 
-        Sums of squares around a mean are among them: the mean is.
+        Sums around a value of rows are among them: this value is.
         """
         return [
             op
@@ -123,8 +123,8 @@ class Levels:
         while work:
             op = work.pop()
             if reduces(op) and self.of_op[op] <= known:
-                # Their squares are known, not yet around the mean.
-                work += [mean for mean in self._means.get(op, ()) if mean not in found]
+                # Their parts are known, not yet around the center.
+                work += [center for center in self._centers.get(op, ()) if center not in found]
             elif op not in found:
                 found.add(op)
                 work += self._producers[op]
