@@ -30,6 +30,12 @@ def _dims(chance: Chance, rank: int) -> tuple[int, ...]:
     return found or (chance.below(rank),)
 
 
+def _long_rows(chance: Chance) -> tuple[int, int]:
+    """A few rows beyond the registers of a workgroup."""
+    rows = chance.size(24)
+    return rows, 4096 + chance.size(min(100_000, MAX_ELEMENTS // rows - 4096))
+
+
 def sums(chance: Chance) -> Work:
     """Means, largest and smallest elements, and norms over any dimensions."""
     shape = _shape(chance)
@@ -122,6 +128,63 @@ def losses(chance: Chance) -> Work:
     return Work(table[name], inputs, chance.dtype(*FLOATS), f"{name} {spelled(shape)}")
 
 
+def variances(chance: Chance) -> Work:
+    """Variances and standard deviations of rows of any length, about means of any size."""
+    shape = _long_rows(chance) if chance.likely(0.5) else _shape(chance)
+    dims = _dims(chance, len(shape))
+    offset, correction = chance.pick(0.0, 3.0, 30.0), chance.below(2)
+    table: dict[str, Callable[[Tensor], object]] = {
+        "var": lambda x: torch.var(x, dims, correction=correction),
+        "std": lambda x: torch.std(x, dims, correction=correction, keepdim=True),
+        "var_mean": lambda x: torch.var_mean(x, dims, correction=correction),
+        "of a GELU": lambda x: torch.var(F.gelu(x), dims, correction=correction),
+    }
+    name = chance.pick(*table)
+
+    def program(x: Tensor) -> object:
+        return table[name](x + offset)
+
+    description = f"{name} {spelled(shape)} over {dims} about {offset:g}"
+    return Work(program, (Input(shape),), chance.dtype(*FLOATS), description)
+
+
+def distributions(chance: Chance) -> Work:
+    """Reductions of softmax along any dimension, and losses of logits and classes."""
+    shape = _long_rows(chance) if chance.likely(0.4) else _shape(chance)
+    dim = len(shape) - 1 if chance.likely(0.7) else chance.below(len(shape))
+
+    def entropy(x: Tensor, y: Tensor) -> Tensor:
+        return -(F.softmax(x, dim) * F.log_softmax(x, dim)).sum(dim)
+
+    def divergence(x: Tensor, y: Tensor) -> Tensor:
+        targets = F.log_softmax(y, dim)
+        return F.kl_div(F.log_softmax(x, dim), targets, reduction="none", log_target=True).sum(dim)
+
+    def cross_entropy(x: Tensor, y: Tensor) -> Tensor:
+        classes = torch.arange(x.shape[0], device=x.device) * 7 % x.shape[1]
+        return F.cross_entropy(x.flatten(2).mean(2) if x.dim() > 2 else x, classes)
+
+    table: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+        "entropy": entropy,
+        "divergence": divergence,
+        "expected value": lambda x, y: (F.softmax(x, dim) * y).sum(dim),
+        "squares": lambda x, y: F.softmax(x, dim).pow(2).sum(dim) + y.sum(dim),
+        "cross-entropy": cross_entropy,
+    }
+    name = chance.pick(*table)
+    inputs = (
+        (Input(shape), Input(shape))
+        if name not in ("entropy", "cross-entropy")
+        else (Input(shape),)
+    )
+    work = table[name]
+
+    def program(x: Tensor, y: Tensor | None = None) -> Tensor:
+        return work(x, x if y is None else y)
+
+    return Work(program, inputs, chance.dtype(*FLOATS), f"{name} {spelled(shape)} over {dim}")
+
+
 def indices(chance: Chance) -> Work:
     """The first index of the largest or smallest element, with ties and NaN."""
     shape = _shape(chance)
@@ -178,6 +241,8 @@ REDUCTIONS = named(
     norm_over_channels,
     batch_norm,
     losses,
+    variances,
+    distributions,
     indices,
     truths,
     dynamic_batch_of_channels,
