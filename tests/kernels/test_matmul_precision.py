@@ -137,30 +137,38 @@ def plan_of(text, target, config=None):
     return MATMUL.plan(region, target, config)
 
 
+WARPGROUP_BF16 = r"wgmma\.mma_async\S*\.bf16\.bf16"
+WARPGROUP_TF32 = r"wgmma\.mma_async\S*\.tf32"
+WARP_TF32 = r"mma\.sync\S*m16n8k8\S*tf32"
+
+ALONG_N, ALONG_K = (3, 2), (2, 3)
+"""Loops of B, the contiguous one last."""
+
+
 @needs_triton
 @pytest.mark.parametrize(
-    ("arch", "precision", "products", "instruction"),
+    ("arch", "precision", "right", "block_m", "mode", "products", "instruction"),
     [
-        ("sm_90", "highest", 3, r"wgmma\.mma_async\S*\.tf32"),
-        ("sm_90", "high", 1, r"wgmma\.mma_async\S*\.tf32"),
-        ("sm_80", "highest", 3, r"mma\.sync\S*m16n8k8\S*tf32"),
-        ("sm_89", "medium", 1, r"mma\.sync\S*m16n8k8\S*tf32"),
+        ("sm_90", "highest", ALONG_N, 64, "bf16x6", 6, WARPGROUP_BF16),
+        ("sm_90", "highest", ALONG_K, 64, "tf32x3", 3, WARPGROUP_TF32),
+        ("sm_90", "highest", ALONG_N, 32, "tf32x3", 3, WARP_TF32),
+        ("sm_90", "high", ALONG_K, 64, "tf32", 1, WARPGROUP_TF32),
+        ("sm_80", "highest", ALONG_N, 64, "tf32x3", 3, WARP_TF32),
+        ("sm_89", "medium", ALONG_N, 64, "tf32", 1, WARP_TF32),
     ],
 )
-def test_object_code(arch, precision, products, instruction):
-    """The highest precision has three products of TF32, and no thread's values are in memory."""
+def test_object_code(arch, precision, right, block_m, mode, products, instruction):
+    """The highest precision has several products, and no thread's values are in memory."""
     target = dataclasses.replace(targets.parse(f"cuda:{arch}"), float32_matmul_precision=precision)
-    text = product_text((1, 1000, 1100, 1024), (1, 3), (3, 2), (1, 2), "f32")
+    text = product_text((1, 1000, 1100, 1024), (1, 3), right, (1, 2), "f32")
     with ir.Context():
-        plan = plan_of(text, target)
+        plan = plan_of(text, target, MatmulConfig(block_m, 64, 32, 4, 4))
         code = triton_compiler.build(plan.program, arch).code.decode()
         block = plan.program.source
-    mode = dot_precision("f32", target)
-    assert (mode == "tf32x3") == (products == 3)
     assert f'input_precision="{mode}"' in block
     found = len(re.findall(instruction, code))
     assert found
-    assert found % 3 == 0 or products == 1
+    assert found % products == 0
     assert ".local" not in code
 
 

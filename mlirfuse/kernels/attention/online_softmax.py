@@ -102,6 +102,15 @@ def write_key_loops(
       target: the machine, with the precision of f32.
     """
     precision = precision_argument(dot_precision(analysis.operand_type, target))
+    precision_of_v = precision_argument(
+        dot_precision(
+            analysis.operand_type,
+            target,
+            block_m=config.block_m,
+            num_warps=config.num_warps,
+            b_k_contiguous=False,
+        )
+    )
     sizes, writer, block_n = analysis.sizes, tiles.body.writer, config.block_n
     k, v = (operand_tile(tiles, analysis, n) for n in (1, 2))
     for keys in ranges:
@@ -118,7 +127,7 @@ def write_key_loops(
             v_mask = _mask_of(["mask_n"] if tail else [], sizes)
             writer.line(f"v = library.load({v.pointers}, {v_mask})")
             state = "accumulator, row_sum, row_max"
-            update = f"attention.online_softmax_step(score, {scale!r}, v, {state}{precision})"
+            update = f"attention.online_softmax_step(score, {scale!r}, v, {state}{precision_of_v})"
             writer.line(f"{state} = {update}")
 
 

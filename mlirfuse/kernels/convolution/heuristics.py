@@ -2,14 +2,15 @@
 
 A tile of M output pixels by N output channels reads blocks of K, input channels of taps. The
 default of 16-bit elements is the largest tile whose CTAs fill the device. Where none does, and of
-f32, whose CTAs fill an SM each, it minimizes the modelled time of a matmul of these sizes, with K
-split among CTAs. Blocks of K leave few masked elements, and two CTAs of an SM can hold the stages.
+f32, it minimizes the modelled time of a matmul of these sizes, with K split among CTAs. Blocks of K
+leave few masked elements, and two CTAs of an SM can hold the stages.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Iterator
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
@@ -21,7 +22,12 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionProblem,
 )
 from mlirfuse.kernels.matmul.cost_model import time
-from mlirfuse.kernels.matmul.heuristics import cheaper, fills_device, k_split_configs
+from mlirfuse.kernels.matmul.heuristics import (
+    F32_TILES,
+    cheaper,
+    fills_device,
+    k_split_configs,
+)
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.targets.base import Target
@@ -74,7 +80,7 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     if problem.is_direct:
         return _direct_config(problem, target)
     block_k, gemm = _block_k(problem), as_matmul(problem)
-    tiles = [_tile(sizes, block_k, problem, target) for sizes in DEFAULT_TILES]
+    tiles = [_tile(*tile, block_k, problem, target) for tile in _default_tiles(problem, target)]
     if problem.operand_bits == 16:
         filling = [tile for tile in tiles if fills_device(num_ctas(problem, tile), target)]
         tiles = filling[:1] or tiles
@@ -83,15 +89,33 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     return _copying(cheaper(found, splits, gemm, target), problem, target)
 
 
-def _tile(
-    sizes: tuple[int, int], block_k: int, problem: ConvolutionProblem, target: Target
-) -> ConvolutionConfig:
-    """The configuration of a tile of `DEFAULT_TILES`."""
-    block_m, block_n = sizes[0], _clamp_n(sizes[1], problem.out_channels)
+def _default_tiles(problem: ConvolutionProblem, target: Target) -> Iterator[tuple[int, int, int]]:
+    """M, N and warps of default tiles."""
+    sizes = {
+        (block_m, _clamp_n(block_n, problem.out_channels), warps)
+        for block_m, block_n, warps in F32_TILES
+    }
+    if problem.operand_bits == 32:
+        yield from sorted(sizes)
+        return
     threads = WARPS[0] * gpu_of(target).warp_size
-    wide = block_m * block_n > DEFAULT_ACCUMULATORS_PER_THREAD * threads
+    for block_m, columns in DEFAULT_TILES:
+        block_n = _clamp_n(columns, problem.out_channels)
+        wide = block_m * block_n > DEFAULT_ACCUMULATORS_PER_THREAD * threads
+        yield block_m, block_n, WARPS[1] if wide else WARPS[0]
+
+
+def _tile(
+    block_m: int,
+    block_n: int,
+    num_warps: int,
+    block_k: int,
+    problem: ConvolutionProblem,
+    target: Target,
+) -> ConvolutionConfig:
+    """The configuration of a default tile."""
     stages = _stages(_stage_bytes(block_m, block_n, block_k, problem), target)
-    return ConvolutionConfig(block_m, block_n, block_k, WARPS[1] if wide else WARPS[0], stages)
+    return ConvolutionConfig(block_m, block_n, block_k, num_warps, stages)
 
 
 def _copying(
@@ -105,19 +129,19 @@ def _copying(
 
 
 def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
-    """The implicit GEMM, whose time is modelled; K has whole blocks, but for a narrow filter."""
+    """The implicit GEMM, whose time is modelled; rows of K are aligned as a pixel's are."""
     block_k = _block_k(problem)
     packed = problem.in_channels < PACKED_CHANNELS
     span = problem.in_channels * (problem.taps if packed else 1)
     blocks = -(-span // block_k) * (1 if packed else problem.taps)
-    missing = -problem.in_channels % block_k if problem.narrow_filter else 0
+    missing = -problem.in_channels % block_k
     return MatmulProblem(
         problem.pixels,
         problem.out_channels,
         blocks * block_k - missing,
         problem.groups,
         operand_bits=problem.operand_bits,
-        a_k_contiguous=problem.channels_last or not problem.narrow_filter,
+        a_k_contiguous=problem.channels_last,
     )
 
 

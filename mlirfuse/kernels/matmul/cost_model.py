@@ -2,32 +2,67 @@
 
 Waves of CTAs over the SMs, times the multiply-adds of a tile, the elements that it loads and those
 that it stores. Parts of K, and copies of operands with aligned rows, are kernels of their own.
-Times are in multiply-adds of a multiprocessor in the type of the operands.
+Times are in multiply-adds of f16 of a multiprocessor.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
+from mlirfuse.kernels.codegen.dot_precision import uses_warpgroups
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
-LOAD_COST = {8: 64, 16: 64, 32: 48, 64: 16}
-"""Width of the operands in bits -> cost of loading an element of a block by vectors of
-`VECTOR_BYTES`, in multiply-adds of the device. One of f32 is three products of TF32, at half the
-rate of f16, and splits its elements. Narrower loads cost more by their number: on an H200 blocks of
-64x32 tiles of f32 with K = 8149 took 5 times as long as with K = 2048, where the model says 3, and
-those of 128x256 tiles of bf16 with K = 4707 took 17000 clocks, where it says 14000."""
 
-LAUNCH_COST = 9 * 1000 * 1000
-"""Multiply-adds of f16 of a multiprocessor in the time of one more kernel, about 5 us."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rates:
+    """Costs of a tile for each element of K.
 
-F32_COST = 6
-"""Multiply-adds of f16 in the time of one of f32: three products of TF32, at half the rate."""
+    Attributes:
+      multiply_add: of an element of the tile.
+      load_a: of an element of A that is loaded by vectors of `VECTOR_BYTES`.
+      load_b: the same of B.
+      narrow_a: of each further load of narrower ones, in those of a vectorized load.
+      narrow_b: the same of B.
+      alone: times that a CTA takes longer for a tile than an SM that has several.
+    """
+
+    multiply_add: float
+    load_a: float
+    load_b: float
+    narrow_a: float = 1.0
+    narrow_b: float = 1.0
+    alone: float = 1.0
+
+
+_RATES = {8: Rates(1, 64, 64), 16: Rates(1, 64, 64), 64: Rates(1, 16, 16)}
+"""Width of the operands in bits -> costs. Narrower loads cost more by their number: on an H200
+blocks of 128x256 tiles of bf16 with K = 4707 took 17000 clocks, where the model says 14000."""
+
+WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23)
+"""The costs of f32 where warps compute the products of TF32 from registers.
+
+Fitted to 88 times of 12 problems on an H100; the root mean square of the error is a factor of 1.21.
+The fit cannot tell the loads of elements from their split into parts."""
+
+WARPGROUPS_OF_F32 = {
+    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24),
+    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26),
+}
+"""Whether B is loaded along K -> the costs of f32 where warpgroups compute the products: with parts
+of TF32 (14 times, a factor of 1.07) and of bf16 (77 times, 1.13). Narrow loads of a B that is
+loaded along K were not measured: they store to the same banks as those along N do."""
+
+LAUNCH_COST = 5_400_000
+"""Multiply-adds of f16 of an SM in the time of one more kernel, about 3 us in a graph."""
 
 BYTE_COST = 75
 """The same in the time of a byte to or from memory, at 13 bytes a clock."""
+
+STORE_COST = 64
+"""The same in the time of a load or store of an element, of any width."""
 
 COPY_OCCUPANCY = 4
 """Times that narrow loads of a kernel that copies are cheaper: it has four times the warps."""
@@ -61,29 +96,40 @@ def row_of_b(problem: MatmulProblem) -> int:
     return problem.k if problem.b_k_contiguous else problem.n
 
 
-def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
+def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     """The modelled time of a configuration of one tile per CTA."""
-    bits, num_sms = problem.operand_bits, gpu_of(target).num_sms
+    rates, bits = rates_of(config, problem, target), problem.operand_bits
     block_m, block_n = config.block_m, config.block_n * problem.accumulators
-    waves = -(-num_ctas(problem, config) * config.k_splits // num_sms)
+    waves = -(-num_ctas(problem, config) * config.k_splits // gpu_of(target).num_sms)
     load_a = 1 if "a" in config.aligned_copies else _narrowing(row_of_a(problem), bits)
     load_b = 1 if "b" in config.aligned_copies else _narrowing(row_of_b(problem), bits)
-    step = block_m * block_n + LOAD_COST[bits] * (block_m * load_a + block_n * load_b)
+    step = rates.multiply_add * block_m * block_n
+    step += rates.load_a * block_m * (1 + rates.narrow_a * (load_a - 1))
+    step += rates.load_b * block_n * (1 + rates.narrow_b * (load_b - 1))
     # Vectorized stores run under the main loops of other CTAs.
-    stores = LOAD_COST[bits] * block_m * block_n * (_narrowing(problem.n, bits) - 1)
-    kernel = waves * (split_size(problem.k, config) * step + stores)
+    stores = STORE_COST * block_m * block_n * (_narrowing(problem.n, bits) - 1)
+    kernel = max(waves, rates.alone) * (split_size(problem.k, config) * step + stores)
     return kernel + _merge_time(config, problem, target) + _copy_time(config, problem, target)
 
 
-def _merge_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
+def rates_of(config: MatmulConfig, problem: MatmulProblem, target: Target) -> Rates:
+    """The costs of a configuration's tiles."""
+    if problem.operand_bits != 32:
+        return _RATES[problem.operand_bits]
+    if uses_warpgroups(config.block_m, config.num_warps, target):
+        return WARPGROUPS_OF_F32[problem.b_k_contiguous]
+    return WARPS_OF_F32
+
+
+def _merge_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     """The time of the kernel that adds parts of K, and of writing and reading them."""
     if config.k_splits == 1:
         return 0
     elements = problem.m * problem.n * problem.batch * config.k_splits
-    return _of_type(LAUNCH_COST + _memory_time(elements * PART_BYTES, target), problem)
+    return LAUNCH_COST + _memory_time(elements * PART_BYTES, target)
 
 
-def _copy_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
+def _copy_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     """The time of the kernel that copies operands."""
     if not config.aligned_copies:
         return 0
@@ -96,18 +142,13 @@ def _copy_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> 
             elements = columns * problem.k * problem.batch
             copied += 2 * elements * bits // 8
             loads += elements * _narrowing(row, bits)
-    narrow = LOAD_COST[bits] * loads // (COPY_OCCUPANCY * gpu_of(target).num_sms)
-    return _of_type(LAUNCH_COST + _memory_time(copied, target), problem) + narrow
+    narrow = STORE_COST * loads / (COPY_OCCUPANCY * gpu_of(target).num_sms)
+    return LAUNCH_COST + _memory_time(copied, target) + narrow
 
 
-def _memory_time(size: int, target: Target) -> int:
-    """The time of so many bytes to or from memory, in multiply-adds of f16."""
-    return BYTE_COST * size // gpu_of(target).num_sms
-
-
-def _of_type(time_of_f16: int, problem: MatmulProblem) -> int:
-    """A time in multiply-adds of the operands' type."""
-    return time_of_f16 // (F32_COST if problem.operand_bits == 32 else 1)
+def _memory_time(size: int, target: Target) -> float:
+    """The time of so many bytes to or from memory."""
+    return BYTE_COST * size / gpu_of(target).num_sms
 
 
 def _narrowing(row: int, bits: int) -> int:

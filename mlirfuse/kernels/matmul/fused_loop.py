@@ -14,13 +14,13 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.dot_precision import precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Space
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
-from mlirfuse.kernels.matmul.tile_space import K, KernelTiles, N, kernel_tiles
+from mlirfuse.kernels.matmul.tile_space import K, KernelTiles, N, kernel_tiles, precision_of
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -45,7 +45,7 @@ def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan
     """
     if analysis.grouped:
         config = _within_groups(config, analysis.inner_k)
-    precision = dot_precision(analysis.operand_type, target)
+    precision = precision_of(analysis, config, target)
     kernel = kernel_tiles(analysis, config, precision=precision)
     return plan_tiles(kernel, _accumulate, early_loads=False)
 

@@ -8,9 +8,11 @@ shared memory.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
+from mlirfuse.kernels.codegen.dot_precision import uses_warpgroups
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul.cost_model import (
@@ -51,6 +53,23 @@ MAX_K_SPLITS = 64
 
 MAX_STAGES = 8
 """Stages of a software pipeline, beyond which latency is hidden."""
+
+F32_TILES = (
+    (32, 32, 2),
+    (32, 64, 4),
+    (32, 128, 4),
+    (64, 32, 2),
+    (64, 32, 4),
+    (64, 64, 4),
+    (64, 128, 4),
+    (128, 32, 4),
+    (128, 64, 4),
+    (128, 128, 8),
+)
+"""M, N and warps of tiles of f32. Those of 32 rows or two warps have no warpgroups."""
+
+MAX_SHARED_STAGES = 4
+"""Stages of tiles of which an SM has several, so that they all have room."""
 
 GEMV_BYTES_PER_THREAD = 64
 """Bytes of B that a thread of a GEMV has in flight: four vectorized loads."""
@@ -128,7 +147,7 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
     if problem.m == 1 and problem.a_k_contiguous and problem.b_k_contiguous:
         return _gemv_config(problem, target)
     tiles = (
-        [*_tile_configs(problem, target)]
+        [*tile_configs(problem, target)]
         if problem.m > MIN_DOT_M
         else _small_m_configs(problem, target)
     )
@@ -151,9 +170,9 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfi
     config = _small_m_config(problem, target)
     if problem.m == 1 or fills_device(num_ctas(problem, config), target):
         return [config]
-    block_k = 2 * _BLOCK_BYTES * 8 // problem.operand_bits
-    num_stages = min(4, max(2, _stages(MIN_DOT_M, 64, block_k, problem, target)))
-    return [config, MatmulConfig(MIN_DOT_M, 64, block_k, 4, num_stages)]
+    wider = MatmulConfig(MIN_DOT_M, 64, 2 * _BLOCK_BYTES * 8 // problem.operand_bits, 4, 2)
+    num_stages = min(4, max(2, _stages(wider, problem, target)))
+    return [config, dataclasses.replace(wider, num_stages=num_stages)]
 
 
 def block_n_each(block_n: int, accumulators: int) -> int:
@@ -195,49 +214,58 @@ def _small_m_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
         block_n //= 2
     block_k = (512 if split_k > 1 else 256) * 16 // max(16, problem.operand_bits)
     block_k = min(block_k, max(64, power_of_two(problem.k)))
-    while block_k > 64 and _stages(MIN_DOT_M, block_n, block_k, problem, target) < 3:
-        block_k //= 2
-    num_stages = min(4, max(2, _stages(MIN_DOT_M, block_n, block_k, problem, target)))
-    return MatmulConfig(MIN_DOT_M, block_n, block_k, num_warps, num_stages, split_k=split_k)
+    config = MatmulConfig(MIN_DOT_M, block_n, block_k, num_warps, 2, split_k=split_k)
+    while config.block_k > 64 and _stages(config, problem, target) < 3:
+        config = dataclasses.replace(config, block_k=config.block_k // 2)
+    num_stages = min(4, max(2, _stages(config, problem, target)))
+    return dataclasses.replace(config, num_stages=num_stages)
 
 
-def _tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
+def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
     """One configuration per tile whose accumulators and stages fit."""
     accumulators, warp_size = problem.accumulators, gpu_of(target).warp_size
-    # Of f32, M up to 32 fits instructions of fewer rows, which take both operands from registers.
-    fewest = (32,) if problem.operand_bits == 32 and problem.m <= 32 else ()
-    for block_m in (*fewest, 64, 128):
-        for block_n in (32, 64, 128, 256):
-            block_n = block_n_each(block_n, accumulators)
-            elements = block_m * block_n * accumulators
-            num_warps = 8 if elements >= 128 * 128 else 4
-            block_k = _BLOCK_BYTES * 8 // problem.operand_bits
-            if block_m + block_n * accumulators <= 128:
-                block_k *= 2
-            smallest_k = 32 if problem.operand_bits < 64 else 16
-            block_k = min(block_k, max(smallest_k, power_of_two(problem.k)))
-            while block_k > smallest_k and _stages(block_m, block_n, block_k, problem, target) < 3:
-                block_k //= 2
-            num_stages = _stages(block_m, block_n, block_k, problem, target)
-            smallest = block_m == 64 and block_n * accumulators <= 32
-            fits = elements // (num_warps * warp_size) <= max_accumulators(problem)
-            if smallest or (fits and num_stages >= 2):
-                most = 3 if problem.prologue else MAX_STAGES
-                most = min(most, -(-problem.k // block_k))
-                num_stages = max(2, min(num_stages, most))
-                yield MatmulConfig(block_m, block_n, block_k, num_warps, num_stages)
+    for block_m, block_n, num_warps in _tiles(problem):
+        block_n = block_n_each(block_n, accumulators)
+        elements = block_m * block_n * accumulators
+        by_warps = problem.operand_bits == 32 and not uses_warpgroups(block_m, num_warps, target)
+        block_k = _BLOCK_BYTES * 8 // problem.operand_bits
+        if block_m + block_n * accumulators <= 128 and not by_warps:
+            block_k *= 2
+        smallest_k = 32 if problem.operand_bits < 64 else 16
+        block_k = min(block_k, max(smallest_k, power_of_two(problem.k)))
+        tile = MatmulConfig(block_m, block_n, block_k, num_warps, 2)
+        while tile.block_k > smallest_k and _stages(tile, problem, target) < 3:
+            tile = dataclasses.replace(tile, block_k=tile.block_k // 2)
+        num_stages = _stages(tile, problem, target)
+        smallest = block_m == 64 and block_n * accumulators <= 32
+        fits = elements // (num_warps * warp_size) <= max_accumulators(problem)
+        if smallest or (fits and num_stages >= 2):
+            most = 3 if problem.prologue else MAX_STAGES
+            most = min(most, MAX_SHARED_STAGES if by_warps else MAX_STAGES)
+            most = min(most, -(-problem.k // tile.block_k))
+            yield dataclasses.replace(tile, num_stages=max(2, min(num_stages, most)))
 
 
-def _stages(
-    block_m: int, block_n: int, block_k: int, problem: MatmulProblem, target: Target
-) -> int:
+def _tiles(problem: MatmulProblem) -> Iterator[tuple[int, int, int]]:
+    """M, N and warps of tiles."""
+    if problem.operand_bits == 32:
+        yield from F32_TILES
+        return
+    for block_m, block_n in itertools.product((64, 128), (32, 64, 128, 256)):
+        elements = block_m * block_n_each(block_n, problem.accumulators) * problem.accumulators
+        yield block_m, block_n, 8 if elements >= 128 * 128 else 4
+
+
+def _stages(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
     """Stages that fit in two thirds of the shared memory; the rest is for layout conversions.
 
-    The two parts of a block of B in TF32 are in shared memory, too.
+    Of f32 the parts of a block of B are in shared memory, too, where warpgroups read them.
     """
-    block_n *= problem.accumulators
-    stage = (block_m + block_n) * block_k * problem.operand_bits // 8
-    split = 8 * block_n * block_k if problem.operand_bits == 32 else 0
+    block_n = config.block_n * problem.accumulators
+    stage = (config.block_m + block_n) * config.block_k * problem.operand_bits // 8
+    split = 0
+    if problem.operand_bits == 32 and uses_warpgroups(config.block_m, config.num_warps, target):
+        split = 8 * block_n * config.block_k
     return (gpu_of(target).shared_memory_per_cta * 2 // 3 - split) // stage
 
 

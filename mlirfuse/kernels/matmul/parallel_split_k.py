@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.dot_precision import precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
 from mlirfuse.kernels.codegen.tile_writer import Launch
@@ -22,7 +22,7 @@ from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.cost_model import split_size
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import placement_of, plan_tiles
-from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles, precision_of
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.targets.base import Target
 
@@ -89,7 +89,7 @@ def _mask(kernel: KernelTiles) -> str:
 
 def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """The kernel whose CTAs have a part of K each."""
-    precision = dot_precision(analysis.operand_type, target)
+    precision = precision_of(analysis, config, target)
     copies = aligned_copies.copies_of(analysis, config)
     kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
     writer, size = kernel.tiles.body.writer, split_size(analysis.k, config)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.dot_precision import precision_argument
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.matmul import aligned_copies
 from mlirfuse.kernels.matmul.analysis import Accumulator, MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
-from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles, precision_of
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -22,7 +22,7 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans the kernel, with the one that copies operands where the configuration has copies."""
-    precision = dot_precision(analysis.operand_type, target)
+    precision = precision_of(analysis, config, target)
     copies = aligned_copies.copies_of(analysis, config)
     kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
     read = [*copies.values()]

@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.dot_precision import dot_precision
 from mlirfuse.kernels.codegen.element_types import HIDING, WIDE
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, loop_axes
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy
-from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
 
 BATCH, M, N, K, K_GROUPS = 0, 1, 2, 3, 4
 """Indices of the groups of axes; with groups of K, `K` is the loop within a group."""
@@ -44,6 +46,17 @@ class KernelTiles:
     def mask(self, group: int) -> str:
         """The mask of a group of axes; `None` where no tile is partial."""
         return self.tiles.space.groups[group].mask or "None"
+
+
+def precision_of(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> str:
+    """The input precision of `tl.dot` with a configuration."""
+    return dot_precision(
+        analysis.operand_type,
+        target,
+        block_m=config.block_m,
+        num_warps=config.num_warps,
+        b_k_contiguous=problem_of(analysis).b_k_contiguous,
+    )
 
 
 def kernel_tiles(
