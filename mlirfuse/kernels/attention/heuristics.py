@@ -35,7 +35,10 @@ WARPGROUP_QUERIES = 64
 """Queries of a warpgroup of Hopper: rows of its matrix instruction."""
 
 HEAD_SIZES_SM90 = (64, 128)
-"""Head sizes of the kernels for Hopper: one or two rows of 128 bytes, swizzled, for an element."""
+"""Columns of the tiles of kernels for Hopper: one or two rows of 128 bytes, swizzled, for a row."""
+
+VECTOR_ELEMENTS = 8
+"""16-bit elements of a vectorized load."""
 
 MAX_QUERY_PADDING = 1.15
 """Rows of two-warpgroup tiles over rows of one-warpgroup tiles up to which producer warps pay: the
@@ -220,12 +223,22 @@ def _sm90_configs() -> Iterator[AttentionConfig]:
         yield AttentionConfig(2 * WARPGROUP_QUERIES, block_n, 8, 2, kernel=WARP_SPECIALIZED_SM90)
 
 
+def tile_columns(head_size: int) -> int:
+    """Columns of the tiles of heads, with zeros behind their elements; 0 where no tile holds them.
+
+    Heads are padded as those of the portable kernel are, from half of the smallest tile on.
+    """
+    padded = padded_head(head_size)
+    aligned = head_size % VECTOR_ELEMENTS == 0
+    return padded if aligned and padded in HEAD_SIZES_SM90 else 0
+
+
 def _for_sm90(problem: AttentionProblem, target: Target) -> bool:
     """Whether the kernels for Hopper compute such problems."""
     return (
         target.arch == triton_compiler.HOPPER
         and problem.operand_bits == 16
         and problem.mask != "general"
-        and problem.head_size in HEAD_SIZES_SM90
+        and tile_columns(problem.head_size) > 0
         and problem.queries >= MIN_QUERIES_SM90
     )

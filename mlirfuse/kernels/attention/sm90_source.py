@@ -6,7 +6,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
-from mlirfuse.kernels.attention.heuristics import HEAD_SIZES_SM90
+from mlirfuse.kernels.attention.heuristics import tile_columns
 from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.scores import LOG2E
 from mlirfuse.kernels.attention.sizes import BATCH_SIZE, KEY_SIZE, QUERY_SIZE
@@ -23,7 +23,7 @@ WARPS_PER_WARPGROUP = 4
 def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
     """Whether kernels in Gluon for Hopper can compute an attention.
 
-    They have no mask but the causal one, no epilogue, and heads of `HEAD_SIZES_SM90` whose elements
+    They have no mask but the causal one, no epilogue, and heads that a tile holds, whose elements
     are contiguous, at static strides, in q, k, v and the result.
     """
     sizes, loops = analysis.sizes, analysis.loops
@@ -37,7 +37,7 @@ def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
         and sizes.queries == analysis.query_sizes[-1]
         and analysis.scale > 0
         and sizes.qk_head_size == sizes.v_head_size
-        and sizes.v_head_size in HEAD_SIZES_SM90
+        and tile_columns(sizes.v_head_size) > 0
         and all(m[-1] == loop for m, loop in zip((*maps[:3], maps[-1]), last, strict=True))
         and None not in _strides(analysis)
     )
@@ -128,7 +128,8 @@ def _spec(analysis: AttentionAnalysis, config: AttentionConfig) -> str:
         "v_stride": v_stride,
         "y_stride": y_stride,
         "block_n": config.block_n,
-        "head_size": sizes.v_head_size,
+        "head_size": tile_columns(sizes.v_head_size),
+        "head_elements": sizes.v_head_size,
         "query_tail": sizes.has_query_tail(config.block_m),
         "key_tail": sizes.has_key_tail(config.block_n),
         "wide_offsets": bool(sizes.dynamic),

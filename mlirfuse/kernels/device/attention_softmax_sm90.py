@@ -30,7 +30,8 @@ class AttentionSpec:
       v_stride: elements between neighboring values.
       y_stride: elements between neighboring rows of the result.
       block_n: keys of a block.
-      head_size: elements of a query, key or value, 64 or 128.
+      head_size: columns of a tile, 64 or 128.
+      head_elements: elements of a query, key or value; tiles have zeros behind them.
       query_tail: whether the last tile of queries may be partial.
       key_tail: whether the last block of keys may be partial.
       wide_offsets: whether 32 bits may not index the elements of a tensor.
@@ -45,6 +46,7 @@ class AttentionSpec:
     y_stride: int
     block_n: int
     head_size: int
+    head_elements: int
     query_tail: bool
     key_tail: bool
     wide_offsets: bool
@@ -76,6 +78,23 @@ def mma_layout(block_n):
 def row_indices(start, count: gl.constexpr, head_size: gl.constexpr):
     """Indices of `count` rows of a tile, shape [count, 1]."""
     return (start + gl.arange(0, count, layout=gl.SliceLayout(1, copy_layout(head_size))))[:, None]
+
+
+@gluon.jit
+def inside(rows, element, spec: gl.constexpr):
+    """The mask of rows together with that of the elements of a head; None where both are whole.
+
+    Args:
+      rows: the mask of rows, shape [rows, 1], or None.
+      element: indices of the columns, shape [1, head_size].
+      spec: an `AttentionSpec`.
+    """
+    mask = rows
+    if spec.head_elements != spec.head_size:
+        mask = element < spec.head_elements
+        if rows is not None:
+            mask = rows & mask
+    return mask
 
 
 @gluon.jit

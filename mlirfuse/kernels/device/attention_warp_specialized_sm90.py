@@ -26,6 +26,7 @@ from mlirfuse.kernels.device.attention_softmax_sm90 import (
     first_probs,
     head_and_tile,
     initial_state,
+    inside,
     mask_scores,
     mma_operand,
     normalize,
@@ -123,7 +124,7 @@ def _producer(q, k, v, sizes, head_offsets: gl.constexpr, buffers, full, empty, 
             k_block = k + (k_start + row_offset(start, spec.k_stride, spec))
             _wait_empty(empty[1], iteration)
             k_buffer = buffers[1].index(iteration % NUM_BUFFERS)
-            _load_rows(k_buffer, k_block, spec.k_stride, rows_left, spec.key_tail)
+            _load_rows(k_buffer, k_block, spec.k_stride, rows_left, spec.key_tail, spec)
             _arrive_full(full[1], iteration)
             if block == 0:
                 first = tile * (2 * BLOCK_M)
@@ -132,7 +133,12 @@ def _producer(q, k, v, sizes, head_offsets: gl.constexpr, buffers, full, empty, 
                 queries_left = sizes[1] - first
                 _wait_empty(empty[0], index)
                 _load_rows(
-                    buffers[0].index(buffer), q_tile, spec.q_stride, queries_left, spec.query_tail
+                    buffers[0].index(buffer),
+                    q_tile,
+                    spec.q_stride,
+                    queries_left,
+                    spec.query_tail,
+                    spec,
                 )
                 q_tile += BLOCK_M * spec.q_stride
                 _load_rows(
@@ -141,19 +147,22 @@ def _producer(q, k, v, sizes, head_offsets: gl.constexpr, buffers, full, empty, 
                     spec.q_stride,
                     queries_left - BLOCK_M,
                     spec.query_tail,
+                    spec,
                 )
                 _arrive_full(full[0], index)
             v_block = v + (v_start + row_offset(start, spec.v_stride, spec))
             _wait_empty(empty[2], iteration)
             v_buffer = buffers[2].index(iteration % NUM_BUFFERS)
-            _load_rows(v_buffer, v_block, spec.v_stride, rows_left, spec.key_tail)
+            _load_rows(v_buffer, v_block, spec.v_stride, rows_left, spec.key_tail, spec)
             _arrive_full(full[2], iteration)
             iteration += 1
     async_copy.wait_group(0)
 
 
 @gluon.jit
-def _load_rows(buffer, first, stride: gl.constexpr, rows_left, tail: gl.constexpr):
+def _load_rows(
+    buffer, first, stride: gl.constexpr, rows_left, tail: gl.constexpr, spec: gl.constexpr
+):
     """Starts to load the rows of a buffer, of which `rows_left` exist where there is a tail.
 
     A mask takes more registers than a producer has: full tiles go without one, and partial ones
@@ -161,30 +170,33 @@ def _load_rows(buffer, first, stride: gl.constexpr, rows_left, tail: gl.constexp
     """
     if tail:
         if rows_left < buffer.shape[0]:
-            _load_partial(buffer, first, stride, rows_left)
+            _load_partial(buffer, first, stride, rows_left, spec)
         else:
-            _load_full(buffer, first, stride)
+            _load_full(buffer, first, stride, spec)
     else:
-        _load_full(buffer, first, stride)
+        _load_full(buffer, first, stride, spec)
 
 
 @gluon.jit
-def _load_full(buffer, first, stride: gl.constexpr):
+def _load_full(buffer, first, stride: gl.constexpr, spec: gl.constexpr):
     """Starts to load all rows of a buffer."""
     head_size: gl.constexpr = buffer.shape[1]
     row = row_indices(0, buffer.shape[0], head_size)
-    async_copy.async_load(buffer, first + (row * stride + element_indices(head_size)))
+    element = element_indices(head_size)
+    mask = inside(None, element, spec)
+    async_copy.async_load(buffer, first + (row * stride + element), mask=mask)
 
 
 @gluon.jit
-def _load_partial(buffer, first, stride: gl.constexpr, rows_left):
+def _load_partial(buffer, first, stride: gl.constexpr, rows_left, spec: gl.constexpr):
     """Starts to load `rows_left` rows of a buffer, a few at a time; the others are zero."""
     head_size: gl.constexpr = buffer.shape[1]
     row = row_indices(0, TAIL_ROWS, head_size)
+    element = element_indices(head_size)
     for part in gl.static_range(buffer.shape[0] // TAIL_ROWS):
         start = first + part * TAIL_ROWS * stride
-        pointers = start + (row * stride + element_indices(head_size))
-        mask = row < rows_left - part * TAIL_ROWS
+        pointers = start + (row * stride + element)
+        mask = inside(row < rows_left - part * TAIL_ROWS, element, spec)
         async_copy.async_load(buffer.slice(part * TAIL_ROWS, TAIL_ROWS), pointers, mask=mask)
 
 
@@ -275,6 +287,7 @@ def _consumer(
         if spec.query_tail:
             y_mask = row < sizes[1] - first
         y_tile = y_start + row_offset(first, spec.y_stride, spec)
+        y_mask = inside(y_mask, element, spec)
         gl.store(y + y_tile + (row * spec.y_stride + element), result, mask=y_mask)
     if consumer == 0:
         _begin_turn(consumer)
