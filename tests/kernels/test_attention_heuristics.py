@@ -40,7 +40,9 @@ def sizes(queries, keys, heads, *, dynamic_batch=False):
         (AttentionProblem(64, 1024, 128, 32), HOPPER, OVERLAPPED_SM90),
         (AttentionProblem(1024, 1024, 64, 32, "causal"), HOPPER, OVERLAPPED_SM90),
         (AttentionProblem(40, 1024, 64, 32), HOPPER, PORTABLE),
-        (AttentionProblem(1024, 1024, 96, 32), HOPPER, PORTABLE),
+        (AttentionProblem(1024, 1024, 96, 32), HOPPER, WARP_SPECIALIZED_SM90),
+        (AttentionProblem(1024, 1024, 40, 32), HOPPER, OVERLAPPED_SM90),
+        (AttentionProblem(1024, 1024, 100, 32), HOPPER, PORTABLE),
         (AttentionProblem(1024, 1024, 128, 32, "general"), HOPPER, PORTABLE),
         (AttentionProblem(1024, 1024, 128, 32), AMPERE, PORTABLE),
         (AttentionProblem(1024, 1024, 128, 32), MI300, PORTABLE),
@@ -48,6 +50,35 @@ def sizes(queries, keys, heads, *, dynamic_batch=False):
 )
 def test_default_kernel(problem, target, kernel):
     assert ATTENTION.default_config(problem, target).kernel == kernel
+
+
+@pytest.mark.parametrize(
+    ("problem", "first"),
+    [
+        (AttentionProblem(2154, 2154, 80, 16, "causal"), True),
+        (AttentionProblem(2154, 2154, 64, 16, "causal"), True),
+        (AttentionProblem(2154, 2154, 64, 16), False),
+        # Keys and values of 134 MB.
+        (AttentionProblem(8192, 8192, 128, 32, "causal"), False),
+    ],
+)
+def test_tiles_of_most_keys_start_first(problem, first):
+    """Those of all heads, where the L2 holds their keys and values."""
+    assert ATTENTION.default_config(problem, HOPPER).heads_first == first
+
+
+@pytest.mark.parametrize(
+    ("problem", "tile"),
+    [
+        (AttentionProblem(1024, 1024, 64, 1, operand_bits=32), (32, 64)),
+        (AttentionProblem(1024, 1024, 128, 12, "causal", operand_bits=32), (16, 64)),
+        (AttentionProblem(200, 200, 80, 64, operand_bits=32), (128, 32)),
+        (AttentionProblem(4096, 4096, 64, 64, operand_bits=32), (64, 64)),
+    ],
+)
+def test_few_queries_of_f32_have_small_tiles(problem, tile):
+    config = ATTENTION.default_config(problem, HOPPER)
+    assert (config.block_m, config.block_n) == tile
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,10 @@ def default_config(problem: AttentionProblem, target: Target) -> AttentionConfig
     """
     if not _for_sm90(problem, target):
         return portable_config(problem, target)
+    found = AttentionConfig(WARPGROUP_QUERIES, 64, 4, 2, kernel=OVERLAPPED_SM90)
     if problem.head_size > 64 and problem.queries > WARPGROUP_QUERIES:
-        return AttentionConfig(2 * WARPGROUP_QUERIES, 128, 8, 2, kernel=WARP_SPECIALIZED_SM90)
-    return AttentionConfig(WARPGROUP_QUERIES, 64, 4, 2, kernel=OVERLAPPED_SM90)
+        found = AttentionConfig(2 * WARPGROUP_QUERIES, 128, 8, 2, kernel=WARP_SPECIALIZED_SM90)
+    return dataclasses.replace(found, heads_first=_heads_first(problem, target))
 
 
 def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfig:
@@ -91,7 +92,18 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         and shared_memory(problem, config, target) > gpu.shared_memory_per_cta
     ):
         config = dataclasses.replace(config, block_n=config.block_n // 2)
-    return config
+    return dataclasses.replace(config, heads_first=_heads_first(problem, target))
+
+
+def _heads_first(problem: AttentionProblem, target: Target) -> bool:
+    """Whether the tiles of most keys, those of all heads, should start first.
+
+    Those of a causal mask have more keys the later their queries are. The keys and values of all
+    heads are in use at a time then: the L2 must hold them. On an H100 2154 queries of 16 heads of
+    80 took 83 and 51 us.
+    """
+    read = 2 * problem.heads * problem.keys * problem.head_size * problem.operand_bits // 8
+    return problem.mask == "causal" and read <= gpu_of(target).l2_bytes
 
 
 def filling_block(problem: AttentionProblem, block_m: int, target: Target) -> int:
