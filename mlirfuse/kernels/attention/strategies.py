@@ -31,6 +31,7 @@ from mlirfuse.kernels.attention.problem import (
     WARP_SPECIALIZED_SM90,
     AttentionConfig,
 )
+from mlirfuse.kernels.attention.sizes import padded_head
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.plan import Plan
@@ -46,7 +47,10 @@ def choose_config(analysis: AttentionAnalysis, target: Target) -> AttentionConfi
         problem,
         AttentionConfig,
         heuristics.default_config,
-        lambda entry: entry.problem.operand_bits == problem.operand_bits,
+        lambda entry: (
+            entry.problem.operand_bits == problem.operand_bits
+            and padded_head(entry.problem.head_size) == padded_head(problem.head_size)
+        ),
     )
     return _fitted(config, analysis, target)
 

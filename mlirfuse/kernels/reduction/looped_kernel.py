@@ -30,10 +30,6 @@ from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
 
-SHIFT_COLUMNS = 32
-"""Columns of a row, at most, whose mean is subtracted from its values before their moments are
-taken: the lanes of a warp. An exception among them moves the shift by a part of its distance."""
-
 
 class LoopTiles(Tiles):
     """Tiles of which some are known only in a loop."""
@@ -195,10 +191,14 @@ class LoopedKernel:
         return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
 
     def _shifts(self, centered: Mapping[ir.Operation, CenteredSum]) -> dict[ir.Operation, str]:
-        """The mean of the first values of each row: all splits have the same."""
+        """The mean of the first values of each row: all splits have the same.
+
+        They fill a tile like those of the loop, so that Triton gives all of them one layout: with
+        another one Triton 3.6 takes accumulators through shared memory in each iteration.
+        """
         if not centered:
             return {}
-        width = 1 << min(SHIFT_COLUMNS, self.analysis.columns).bit_length() - 1
+        width = min(self._block_columns, 1 << self.analysis.columns.bit_length() - 1)
         column = Group("first_column", self.analysis.column_sizes)
         with self.tiles.scope(Space((self.blocks.group(), column))):
             self.writer.line(f"first_column = tl.arange(0, {width})[None, :]")

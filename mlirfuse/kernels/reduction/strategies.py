@@ -66,11 +66,11 @@ def other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
     if problem.contiguous_rows > 1:
         streams = problem.writes == 0 and len(problem.combiners.split()) == 1
         found = None if streams else _all_columns(problem, gpu)
-        return found or _loop(problem, gpu)
+        return found or loop_config(problem, gpu)
     longest = max_columns(gpu) if has_cluster_forms(problem) else MAX_COLUMNS
     few = problem.rows * gpu.max_cluster_size < gpu.num_sms and problem.writes == 0
     if problem.columns > longest or (few and problem.columns > MIN_SPLIT_COLUMNS):
-        return _loop(problem, gpu)
+        return loop_config(problem, gpu)
     return None
 
 
@@ -97,7 +97,7 @@ def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
     return ReductionConfig(tile, elements, MAX_COLUMNS, block_rows=height, num_warps=num_warps)
 
 
-def _loop(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
+def loop_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
     """A loop over tiles, and the CTAs that share the columns of a row."""
     elements, lanes = LOOP_ELEMENTS_PER_THREAD, LOOP_WARPS * gpu.warp_size
     total = problem.rows * problem.columns
