@@ -1102,14 +1102,18 @@ func.func @no_fusion_head_size_is_dynamic(%q: tensor<4x16x?xf32>, %k: tensor<4x?
 
 // -----
 
-// One query a head: there is no tile of queries to share the keys.
-// CHECK-LABEL: @no_fusion_single_query
+// One query a head: there is no tile of queries to share the keys. A kernel splits them.
+// CHECK-LABEL: @single_query_without_a_kernel
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-LABEL: @no_fusion_single_query
-// WHY: structure
-// WHY: a single query
-func.func @no_fusion_single_query(%q: tensor<4x1x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x1x8xf32> {
+// KERNEL-LABEL: @single_query_without_a_kernel
+// KERNEL: tensor.expand_shape %{{.*}} {{\[\[}}0], [1, 2{{\]\]}} output_shape [4, 1, 8]
+// KERNEL: iree_linalg_ext.attention
+// KERNEL: return
+// WHY-LABEL: @single_query_without_a_kernel
+// WHY: target_unsupported
+// WHY: no kernel for a single query
+func.func @single_query_without_a_kernel(%q: tensor<4x1x8xf32>, %k: tensor<4x8x24xf32>, %v: tensor<4x24x8xf32>) -> tensor<4x1x8xf32> {
   %zero = arith.constant 0.0 : f32
   %se = tensor.empty() : tensor<4x1x24xf32>
   %sf = linalg.fill ins(%zero : f32) outs(%se : tensor<4x1x24xf32>) -> tensor<4x1x24xf32>

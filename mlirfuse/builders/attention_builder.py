@@ -57,11 +57,13 @@ class _Builder:
     def __init__(self, found: Attention) -> None:
         self.found = found
         self.dims = found.domain.dims
-        self.q = self._without_units(found.q)
+        self.q = self._with_query(*self._without_units(found.q))
         self.k = self._without_units(found.k)
         self.v = self._without_units(found.v)
         self.read = {e: self._without_units(self._operand(e)) for e in found.mask_tensors}
         self.out = [d for axis in found.result.axes for d in axis]
+        if found.single_query is not None:
+            self.out.insert(len(self.out) - 1, found.single_query)
         self.element = ops.element_type(found.result.value)
 
     def build(self) -> tuple[ir.Operation, ir.Value]:
@@ -246,9 +248,23 @@ class _Builder:
                 leading.append(position)
         return builders.collapse(split.value, groups), [d for axis in split.axes for d in axis]
 
+    def _with_query(self, value: ir.Value, dims: list[int]) -> tuple[ir.Value, list[int]]:
+        """The queries with the dimension of a single one, before the last."""
+        single = self.found.single_query
+        if single is None:
+            return value, dims
+        sizes, last = [*ops.shape(value)], len(dims) - 1
+        groups = [*([n] for n in range(last)), [last, last + 1]]
+        dynamic = [builders.dimension(value, n) for n, size in enumerate(sizes) if size is None]
+        sizes.insert(last, 1)
+        return builders.expand(value, groups, sizes, dynamic), [*dims[:last], single, dims[last]]
+
     def _final_shape(self, value: ir.Value) -> ir.Value:
         """The region's result with the axes of the final op's: merged, and with unit dimensions."""
         axes = self.found.result.axes
+        if self.found.single_query is not None:
+            last = len(self.out) - 2
+            value = builders.collapse(value, [*([n] for n in range(last)), [last, last + 1]])
         starts = [sum(len(a) for a in axes[:n]) for n in range(len(axes))]
         merged = [list(range(s, s + len(a))) for s, a in zip(starts, axes, strict=True) if a]
         value = builders.collapse(value, merged)

@@ -51,9 +51,6 @@ ARCHITECTURES = {
 }
 """Architectures that kernels are built for."""
 
-HOPPER = "sm_90"
-"""The architecture with asynchronous matmuls and thread block clusters."""
-
 CHANNELS_LAST = (
     "--iree-preprocessing-pass-pipeline=builtin.module("
     "util.func(iree-preprocessing-convert-conv-to-channels-last))",

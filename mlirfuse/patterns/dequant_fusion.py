@@ -29,6 +29,7 @@ from mlirfuse.kernels.pointwise import profitability
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize.dequantization import INTEGER_TYPES, Dequantized, dequantized
+from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 
 OPERATIONS_PER_TILE = {"i4": 21, "i8": 17}
@@ -62,7 +63,7 @@ def min_m(weight: str, target: Target) -> int:
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the last op of a dequantization."""
-    if not triton_compiler.supports(ctx.target) or ctx.target.arch != triton_compiler.HOPPER:
+    if not triton_compiler.supports(ctx.target) or ctx.target.arch != cuda.HOPPER:
         return None
     value = root.results[0]
     user = _only_user(value)

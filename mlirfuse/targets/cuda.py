@@ -31,6 +31,9 @@ takes 262 ms on an H100, and 22 ms in parts."""
 
 DEFAULT_ARCH = "sm_80"
 
+HOPPER = "sm_90"
+"""The architecture with asynchronous matmuls and thread block clusters."""
+
 LAUNCH_US = 5.0
 """Microseconds of one more dispatch in a stream: the low end of 5 to 10 seen on an H100."""
 

@@ -125,7 +125,8 @@ def gluon(monkeypatch):
         ((2, 3, 1, 64, 128, 128, 64), "causal", (B, M, K), WARP_SPECIALIZED),
         ((2, 3, 2, 64, 128, 128, 300), "", (M,), WARP_SPECIALIZED),
         ((2, 3, 1, 64, 64, 64, 64), "boolean", (B, M, K), PORTABLE),
-        ((2, 3, 1, 64, 96, 96, 64), "", (B, M, K), PORTABLE),
+        ((2, 3, 1, 64, 96, 96, 64), "", (B, M, K), WARP_SPECIALIZED),
+        ((2, 3, 1, 64, 100, 100, 64), "", (B, M, K), PORTABLE),
         ((2, 3, 1, 8, 64, 64, 64), "", (B, K), SPLIT),
     ],
 )
@@ -156,7 +157,8 @@ def test_sizes_are_arguments_and_offsets_wide():
     # Tails of queries and keys, 64 bits; one CTA for each SM.
     assert "((batch_size * 3), query_size, key_size), head_offsets, " in source
     assert "q_stride=128, k_stride=128, v_stride=128, y_stride=128, block_n=128, " in source
-    assert "head_size=128, query_tail=True, key_tail=True, wide_offsets=True, causal=True" in source
+    assert "head_size=128, head_elements=128, query_tail=True, key_tail=True, " in source
+    assert "wide_offsets=True, causal=True" in source
     assert num_ctas == 132
     assert "head = head.to(tl.int64)" in plain.program.source
     assert "tl.arange(0, 64).to(tl.int64)" in plain.program.source

@@ -50,8 +50,8 @@ def test_soft_cap(interpreter, extents, mask, dtype, writing):
 def test_fewer_queries_of_a_tile_fill_the_device():
     """With few causal heads a tile has 64 queries; where keys can be split, that comes first."""
     few = AttentionProblem(128, 128, 96, 8, mask="causal", operand_bits=32)
-    assert heuristics.portable_config(few, TARGET).block_m == 64
-    assert heuristics.portable_config(dataclasses.replace(few, heads=128), TARGET).block_m == 128
+    assert heuristics.filling_block(few, 128, TARGET) == 64
+    assert heuristics.filling_block(dataclasses.replace(few, heads=128), 128, TARGET) == 128
     long = dataclasses.replace(few, keys=8192, mask="none")
-    assert heuristics.portable_config(long, TARGET).block_m == 128
-    assert heuristics.portable_config(dataclasses.replace(few, queries=16), TARGET).block_m == 16
+    assert heuristics.filling_block(long, 128, TARGET) == 128
+    assert heuristics.filling_block(few, 16, TARGET) == 16

@@ -324,6 +324,8 @@ def test_matmul_of_bytes(interpreter):
         ((2, 3, 1, 7, 128, 128, 19), "added"),
         ((1, 2, 4, 1, 32, 32, 1061), ""),
         ((1, 2, 1, 3, 24, 32, 700), "boolean"),
+        ((2, 3, 1, 1, 64, 64, 700), "bias"),
+        ((1, 4, 1, 1, 32, 32, 300), ""),
     ],
 )
 def test_attention(interpreter, extents, mask, dtype):

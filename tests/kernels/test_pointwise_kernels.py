@@ -316,9 +316,13 @@ def test_offsets_of_dynamic_rows_are_wide():
     assert "tl.program_id(0).to(tl.int64)" in plan_of(gelu_text((None, 8), "f16")).program.source
 
 
-@pytest.mark.parametrize(("axes", "kind"), [((1, 0), "transpose"), ((0, 1), "pointwise")])
-def test_tiles_of_a_transposition_have_their_own_kind(axes, kind):
-    f = Function("main", (64, 40))
+@pytest.mark.parametrize(
+    ("axes", "rows", "kind"),
+    [((1, 0), 64, "transpose"), ((0, 1), 64, "pointwise"), ((1, 0), 6, "pointwise")],
+)
+def test_tiles_of_a_transposition_have_their_own_kind(axes, rows, kind):
+    """A transposition of few elements has none."""
+    f = Function("main", (rows, 40))
     x, y = f.argument(axes, "f16"), f.argument((0, 1), "f16")
     plan = plan_of(f.finish(f.apply("arith.addf", f.apply("arith.mulf", y, 2.0), x, axes=(0, 1))))
     assert plan.problem.family == kind

@@ -17,7 +17,12 @@ EXPLAINED = {
 }
 """Failed case -> the reason why it is no error of a kernel."""
 
-NOT_RUN = {"sorted_rows": "sort_triton_kernel", "first_elements": "sort_triton_kernel"}
+NOT_RUN = {
+    "sorted_rows": "sort_triton_kernel",
+    "first_elements": "sort_triton_kernel",
+    "variances": "row_triton_kernel",
+    "distributions": "row_triton_kernel",
+}
 """Form that was made after the recorded run -> its kernel. The next run on a device empties it."""
 
 _RUNNING = ("iree-base-runtime", "torch", "cuda")

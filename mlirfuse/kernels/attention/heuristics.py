@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.attention.analysis import ASSUMED_BATCH
 from mlirfuse.kernels.attention.problem import (
     OVERLAPPED_SM90,
@@ -20,6 +19,7 @@ from mlirfuse.kernels.attention.problem import (
 from mlirfuse.kernels.attention.sizes import MIN_DOT_SIZE, AttentionSizes, padded_head
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 
 CTAS_PER_SM = 2
@@ -46,9 +46,6 @@ causal 1x32x4000x128 took 301 us without them and 259 us with them on an H100.""
 
 MAX_BLOCK_M = 64
 """Queries of a tile of the portable kernel: its accumulators fit the registers of four warps."""
-
-MAX_BLOCK_WARPS = 4
-"""Warps of a CTA whose tile has fewer queries than the usual one."""
 
 MAX_NUM_STAGES = {"cuda": 3, "rocm": 2}
 """Stages of the portable kernel; Triton's pipeline for AMD prefetches one block, into registers."""
@@ -78,10 +75,6 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         config = _config_of_f32(problem, block_m, target)
     else:
         config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
-    filling = filling_block(problem, config.block_m, target)
-    if filling < config.block_m:
-        num_warps = min(config.num_warps, MAX_BLOCK_WARPS)
-        config = dataclasses.replace(config, block_m=filling, num_warps=num_warps)
     while (
         config.num_stages > 2
         and CTAS_PER_SM * shared_memory(problem, config, target) > gpu.shared_memory_per_sm
@@ -129,7 +122,7 @@ def _config_of_f32(problem: AttentionProblem, block_m: int, target: Target) -> A
     us, 1024 of 12 heads of 128 took 169 and 116 us, and 200 of 64 heads of 80 took 47 and 70 us.
     Of heads above 64 one CTA fills an SM: with 128 queries its two warpgroups overlap.
     """
-    if target.arch != triton_compiler.HOPPER:
+    if target.arch != cuda.HOPPER:
         return AttentionConfig(block_m, 32, 4 if problem.head_size <= 64 else 8, 2)
     tiles = -(-problem.queries // WARPGROUP_QUERIES) * problem.heads
     if 4 * tiles < 3 * max_resident_ctas(target):
@@ -248,7 +241,7 @@ def tile_columns(head_size: int) -> int:
 def _for_sm90(problem: AttentionProblem, target: Target) -> bool:
     """Whether the kernels for Hopper compute such problems."""
     return (
-        target.arch == triton_compiler.HOPPER
+        target.arch == cuda.HOPPER
         and problem.operand_bits == 16
         and problem.mask != "general"
         and tile_columns(problem.head_size) > 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.attention.heuristics import tile_columns
 from mlirfuse.kernels.attention.problem import AttentionConfig
@@ -15,6 +14,7 @@ from mlirfuse.kernels.codegen.iteration_space import Group, Space, known_product
 from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
 from mlirfuse.kernels.plan import Program
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 
 WARPS_PER_WARPGROUP = 4
@@ -30,7 +30,7 @@ def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
     maps = ops.plain_maps(analysis.op)
     last = (loops.qk_head, loops.qk_head, loops.v_head, loops.v_head)
     return (
-        target.arch == triton_compiler.HOPPER
+        target.arch == cuda.HOPPER
         and analysis.operand_type != "f32"
         and (analysis.causal or analysis.mask is None)
         and not (analysis.epilogue or analysis.score_body)

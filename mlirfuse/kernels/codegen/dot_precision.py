@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 
 HIGHEST = "highest"
@@ -63,7 +63,7 @@ def dot_precision(
 def uses_warpgroups(block_m: int, num_warps: int, target: Target) -> bool:
     """Whether warpgroups compute `tl.dot` together, with B in shared memory."""
     whole = block_m >= WARPGROUP_ROWS and num_warps % WARPGROUP_WARPS == 0
-    return whole and target.arch == triton_compiler.HOPPER
+    return whole and target.arch == cuda.HOPPER
 
 
 def precision_argument(precision: str) -> str:

@@ -192,8 +192,11 @@ class Nest:
         first = end
         while first > 0 and all(read.collapses(first - 1, first) for read in transposed):
             first -= 1
-        # The elements of so few columns are adjacent in several rows, which one tile has.
-        return (first, end + 1) if count(self.sizes[end + 1 :]) >= MIN_TILE_SIDE else None
+        # The elements of so few columns are adjacent in several rows, which one tile has. One with
+        # few elements for its threads reads no line as a whole.
+        columns = count(self.sizes[end + 1 :])
+        enough = count(self.sizes[first : end + 1]) * columns >= MIN_TILE_SIDE**2
+        return (first, end + 1) if columns >= MIN_TILE_SIDE and enough else None
 
     def _contiguous_axis(self, read: Read) -> AxisIndex:
         """The axis along which a tensor is contiguous; None where there is none."""

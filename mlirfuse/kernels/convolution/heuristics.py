@@ -12,7 +12,6 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
-from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
 from mlirfuse.kernels.convolution.problem import (
@@ -30,6 +29,7 @@ from mlirfuse.kernels.matmul.heuristics import (
 )
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
+from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 
 DEFAULT_TILES = ((128, 128), (128, 64), (64, 64))
@@ -256,7 +256,7 @@ def _stages(stage_bytes: int, target: Target) -> int:
 
 def _stages_in_registers(target: Target) -> int:
     """Stages that need no shared memory: the last one, except where instructions read it there."""
-    return 0 if target.arch == triton_compiler.HOPPER else 1
+    return 0 if target.arch == cuda.HOPPER else 1
 
 
 def _stage_bytes(block_m: int, block_n: int, block_k: int, problem: ConvolutionProblem) -> int:

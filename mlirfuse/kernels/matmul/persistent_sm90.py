@@ -25,6 +25,7 @@ from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.problem import Problem
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 
 WARPGROUP_WARPS = 4
@@ -66,7 +67,7 @@ OTHERS = "others"
 
 def has_persistent(target: Target) -> bool:
     """Whether the target and the installed Triton have such kernels."""
-    return target.arch == triton_compiler.HOPPER and triton_compiler.has_gluon()
+    return target.arch == cuda.HOPPER and triton_compiler.has_gluon()
 
 
 def tiles_divide(block_n: int, n: int, k: int, accumulators: int) -> bool:

@@ -18,6 +18,10 @@ SizeOf: TypeAlias = Callable[[Base], int | None]
 """Trip count of a base loop; None when dynamic."""
 
 
+UNIT: Base = -1
+"""The base of a dimension of size one that indices leave out."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Digit:
     """`base // stride % size`; a `size` of None means that the digit is the leading one."""
@@ -117,6 +121,10 @@ class Domain:
         parts = digits(index, self.size_of)
         assert parts is not None, "the domain was made from other indices"
         return tuple(d for part in parts for d, dim in enumerate(self.dims) if _covers(part, dim))
+
+    def with_unit(self) -> Domain:
+        """The same dimensions, and behind them one of size one, of which no index consists."""
+        return Domain((*self.dims, Digit(UNIT, 1, 1)), self.size_of)
 
     def reordered(self, order: Iterable[int]) -> Domain:
         """The same dimensions in another order."""

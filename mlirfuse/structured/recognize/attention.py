@@ -95,7 +95,13 @@ class Attention:
     @property
     def query_dims(self) -> frozenset[int]:
         """The dimensions of queries: those of q and the result, but not of k and v."""
-        return frozenset((self.q.dims & self.result.dims) - self.k.dims - self.v.dims)
+        found = frozenset((self.q.dims & self.result.dims) - self.k.dims - self.v.dims)
+        return found if self.single_query is None else frozenset({self.single_query})
+
+    @property
+    def single_query(self) -> int | None:
+        """The dimension of a single query, which no tensor has; None where there are several."""
+        return next((d for d, dim in enumerate(self.domain.dims) if dim.size == 1), None)
 
     @property
     def head_dims(self) -> frozenset[int]:

@@ -156,6 +156,9 @@ class DomainBuilder:
                 return NoMatch(
                     Reason.INDEXING_MAP, f"{len(kinds[role])} dimensions in place of one"
                 )
-        if not kinds["m"] or not kinds["n"]:
-            return NoMatch(Reason.STRUCTURE, "a single query, or a head of size one")
+        if not kinds["n"]:
+            return NoMatch(Reason.STRUCTURE, "a head of size one")
+        if not kinds["m"]:
+            domain = domain.with_unit()
+            kinds["m"].append(len(domain.dims) - 1)
         return domain.reordered(d for role in kinds.values() for d in role)
