@@ -41,7 +41,7 @@ CAUSES = {
         ("  %y =", "  %zeros = arith.constant dense<0.0> : tensor<24x32xf32>\n  %y ="),
         ("outs(%init", "outs(%zeros"),
     ],
-    Reason.STRUCTURE: [("x1x", "x8x")],
+    Reason.STRUCTURE: [("x1xf32", "x16xf32")],
     Reason.WRONG_AXIS: [("dimension(0)", "dimension(1)")],
     Reason.NOT_PROFITABLE: [("64x8x", "64x128x")],
     Reason.LEFT_TO_PRODUCER: [("elementwise_fusion", "matmul_elem_relu_fusion")],
