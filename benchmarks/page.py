@@ -38,8 +38,9 @@ def render(folder: Path = results.FOLDER) -> str:
       MlirfuseError: a suite has no saved results.
     """
     parts = [_INTRODUCTION]
-    if records := report.load(folder):
-        parts.append(report.markdown(records))
+    for file in (report.FILE, report.CPU_FILE):
+        if records := report.load(folder / file):
+            parts.append(report.markdown(records))
     models = folder / families.FILE
     if models.exists():
         parts.append(families.markdown(json.loads(models.read_text("utf-8"))))

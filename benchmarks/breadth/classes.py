@@ -21,12 +21,12 @@ CLASSES = (
 """Name, weight and function of each class."""
 
 
-def draw(seed: int, index: int) -> Program:
+def draw(seed: int, index: int, *, cpu: bool = False) -> Program:
     """The program of a seed and an index."""
-    return drawing.draw(seed, index, CLASSES)
+    return drawing.draw(seed, index, CLASSES, cpu=cpu)
 
 
 def named(name: str) -> Program:
-    """The program of a name, `SEED-INDEX`."""
-    seed, index = name.split("-")
-    return draw(int(seed), int(index))
+    """The program of a name, `SEED-INDEX` or `SEED-INDEX-cpu`."""
+    seed, index = name.removesuffix(drawing.CPU_SUFFIX).split("-")
+    return draw(int(seed), int(index), cpu=name.endswith(drawing.CPU_SUFFIX))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -19,8 +20,20 @@ def _limited(draw: Draw, low: int, high: int, count: int, fixed: float = 1.0) ->
     """Sizes whose product, doubled, is within the operations of a program."""
     while True:
         sizes = [draw.size(low, high) for _ in range(count)]
-        if 2e6 <= 2 * fixed * math.prod(sizes) <= MAX_FLOPS:
+        if 2e6 <= 2 * fixed * math.prod(sizes) <= draw.limit(MAX_FLOPS):
             return sizes
+
+
+_SIZES: dict[str, Callable[[Draw], tuple[int, int, int]]] = {
+    "long_k": lambda draw: (draw.size(16, 512), draw.size(16, 512), draw.size(8192, 131072)),
+    "few_rows": lambda draw: (
+        draw.random.randint(1, 32),
+        draw.size(512, 16384),
+        draw.size(512, 16384),
+    ),
+    "tall": lambda draw: (draw.size(16384, 262144), draw.size(8, 128), draw.size(8, 256)),
+}
+"""M, N and K of the forms that are not like a cube."""
 
 
 def matmul(draw: Draw) -> Drawn:
@@ -28,12 +41,10 @@ def matmul(draw: Draw) -> Drawn:
     form = draw.one("linear", "linear", "matmul", "bmm", "einsum", "long_k", "few_rows", "tall")
     batch = draw.size(2, 256) if form in ("bmm", "einsum") else 1
     m, n, k = _limited(draw, 16, 8192, 3, batch)
-    if form == "long_k":
-        m, n, k = draw.size(16, 512), draw.size(16, 512), draw.size(8192, 131072)
-    elif form == "few_rows":
-        m, n, k = draw.random.randint(1, 32), draw.size(512, 16384), draw.size(512, 16384)
-    elif form == "tall":
-        m, n, k = draw.size(16384, 262144), draw.size(8, 128), draw.size(8, 256)
+    while form in _SIZES:
+        m, n, k = _SIZES[form](draw)
+        if m * n * k <= draw.limit(MAX_FLOPS) and max(m * k, k * n) <= draw.limit(2**28):
+            break
     sizes = (batch, m, n) if batch > 1 else (m, n)
     after, epilogue, operands = chain(draw, sizes, 3)
     behind = draw.one("", "", "", "softmax", "layer_norm", "sum")
@@ -90,7 +101,8 @@ def convolution(draw: Draw) -> Drawn:
             flops += 2 * batch * images * inner * outer
         if kind == "transposed":
             flops *= stride**dims
-        if flops <= MAX_FLOPS / 4 and batch * max(inner, outer) * size**dims < 2**27:
+        elements = batch * max(inner, outer) * size**dims
+        if flops <= draw.limit(MAX_FLOPS) / 4 and elements < draw.limit(2**27):
             break
         batch = max(1, batch // 2)
         size = max(side[0], int(size * 0.8))
@@ -140,7 +152,7 @@ def attention(draw: Draw) -> Drawn:
     keys = queries if draw.chance(0.7) else draw.size(16, 4096)
     if draw.chance(0.15):
         queries, keys = 1, draw.size(256, 16384)
-    while batch * heads * queries * keys > 2**28:
+    while batch * heads * queries * keys > draw.limit(2**28):
         queries, keys = max(1, queries // 2), keys // 2
     shared = draw.one(1, 1, 2, 4) if heads >= 4 else 1
     form = draw.one("plain", "plain", "causal", "causal", "bias", "written", "soft_cap", "window")

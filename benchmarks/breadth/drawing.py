@@ -3,7 +3,8 @@
 program = draw(seed=7, index=12)
 program.call(*program.tensors("cuda"))
 
-Each program has one class of `CLASSES`, with sizes that are log-uniform and often odd.
+Each program has one class of `CLASSES`, with sizes that are log-uniform and often odd. Programs for
+a CPU (`cpu=True`) have a 32nd of the elements and operations, and more of them are f32.
 """
 
 from __future__ import annotations
@@ -20,6 +21,15 @@ DTYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32}
 
 _SHARES = {"f16": 0.4, "bf16": 0.2, "f32": 0.4}
 """Share of the programs of each element type."""
+
+_CPU_SHARES = {"f16": 0.1, "bf16": 0.2, "f32": 0.7}
+"""The same of programs for a CPU, of whose instructions few take halves."""
+
+CPU_FRACTION = 32
+"""Elements and operations of programs for a GPU over those for a CPU with a few cores."""
+
+CPU_SUFFIX = "-cpu"
+"""The end of the names of programs for a CPU."""
 
 Call = Callable[..., Any]
 
@@ -73,7 +83,7 @@ class Program:
     """A program of a seed.
 
     Attributes:
-      name: seed and index.
+      name: seed and index, and `CPU_SUFFIX` of a program for a CPU.
       family: its class.
       dtype: key of `DTYPES`.
       drawn: the function and its arguments.
@@ -115,10 +125,20 @@ def _made(
 
 
 class Draw:
-    """Random numbers of one program."""
+    """Random numbers of one program.
 
-    def __init__(self, name: str) -> None:
+    Args:
+      name: the seed.
+      fraction: divisor of its limits.
+    """
+
+    def __init__(self, name: str, fraction: int = 1) -> None:
         self.random = random.Random(name)
+        self._fraction = fraction
+
+    def limit(self, number: float) -> float:
+        """A limit of elements or operations, given that of a program for a GPU."""
+        return number / self._fraction
 
     def chance(self, share: float) -> bool:
         """True with this probability."""
@@ -150,7 +170,7 @@ class Draw:
 
     def elements(self, low: int = 18, high: int = 27) -> float:
         """A log-uniform number of elements between powers of two."""
-        return float(2 ** self.random.uniform(low, high))
+        return self.limit(2 ** self.random.uniform(low, high))
 
     def order(self, rank: int, share: float = 0.2) -> tuple[int, ...]:
         """An order of axes in memory, mostly row-major."""
@@ -162,11 +182,13 @@ class Draw:
 Family = Callable[[Draw], Drawn]
 
 
-def draw(seed: int, index: int, classes: Sequence[tuple[str, float, Family]]) -> Program:
+def draw(
+    seed: int, index: int, classes: Sequence[tuple[str, float, Family]], *, cpu: bool = False
+) -> Program:
     """The program of an index."""
-    name = f"{seed}-{index}"
-    made = Draw(name)
-    dtype = made.random.choices([*_SHARES], [*_SHARES.values()])[0]
+    name = f"{seed}-{index}{CPU_SUFFIX if cpu else ''}"
+    made, shares = Draw(name, CPU_FRACTION if cpu else 1), _CPU_SHARES if cpu else _SHARES
+    dtype = made.random.choices([*shares], [*shares.values()])[0]
     weights = [weight for _, weight, _ in classes]
     family, _, function = made.random.choices(classes, weights)[0]
     return Program(name, family, dtype, function(made))

@@ -181,6 +181,8 @@ def norm(draw: Draw) -> Drawn:
 def loss(draw: Draw) -> Drawn:
     """A loss, which ends in one number or in one for each row."""
     rows, columns = draw.size(64, 16384), draw.size(64, 16384)
+    while rows * columns > draw.limit(2**28):
+        rows, columns = draw.size(64, 16384), draw.size(64, 16384)
     kind = draw.one("mse", "huber", "kl", "bce", "cosine", "cross_entropy", "l1")
     mean = draw.one("mean", "mean", "sum")
     whole = Argument((rows, columns))

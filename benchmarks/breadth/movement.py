@@ -113,6 +113,8 @@ def block(draw: Draw) -> Drawn:
     kind = draw.one("mlp", "gated_mlp", "attention", "residual", "mixer")
     if kind == "residual":
         channels, side, batch = 8 * draw.size(2, 32), draw.size(8, 56), draw.size(1, 32)
+        while 36.0 * batch * (side * channels) ** 2 > draw.limit(2e12):
+            batch, side = max(1, batch // 2), max(8, side // 2)
         w = Argument((channels, channels, 3, 3), "weight", channels * 9)
         c = Argument((channels,), "uniform")
 
@@ -127,7 +129,9 @@ def block(draw: Draw) -> Drawn:
     heads = draw.one(4, 8, 12)
     width = heads * draw.one(32, 64, 64)
     tokens, batch, hidden = draw.size(64, 2048), draw.size(1, 16), 8 * draw.size(32, 512)
-    batch = max(1, min(batch, 2**24 // (tokens * width)))
+    batch = max(1, min(batch, int(draw.limit(2**24)) // (tokens * width)))
+    while 4.0 * batch * tokens * width * max(hidden, width, tokens) > draw.limit(2e12):
+        tokens, hidden = max(64, tokens // 2), max(256, hidden // 2)
     x = Argument((batch, tokens, width))
     square = Argument((width, width), "weight", width)
     up, down = (

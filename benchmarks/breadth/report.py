@@ -1,4 +1,4 @@
-"""The summary of the breadth of a seed, and its file `results/breadth.json`."""
+"""The summary of the breadth of a seed, and its file, `breadth.json` or `breadth_cpu.json`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from benchmarks.breadth.drawing import Program
+from benchmarks.breadth.drawing import CPU_SUFFIX, Program
 from benchmarks.suites.gpu import mean
 from mlirfuse.support.atomic_file import replacing
 
-FILE = "breadth.json"
+FILE, CPU_FILE = "breadth.json", "breadth_cpu.json"
 
 GOAL, MIN_RATIO, WORST = 0.9, 0.5, 20
 
@@ -32,6 +32,14 @@ def ratio(fields: Fields) -> float | None:
     if "ours" not in times or not others or not min(others) or "wrong" in fields:
         return None  # Without a time: a view, for which there is no kernel.
     return float(min(others) / max(times["ours"], 1e-6))
+
+
+def stock_ratio(fields: Fields) -> float | None:
+    """The time of IREE without our passes over ours; None where one is missing."""
+    times = fields.get("ms", {})
+    if "ours" not in times or "stock" not in times or "wrong" in fields:
+        return None
+    return float(times["stock"] / max(times["ours"], 1e-6))
 
 
 def line(program: Program, fields: Fields) -> str:
@@ -71,6 +79,8 @@ def _ratios(rated: list[tuple[float, Fields]], record: Fields) -> list[str]:
     for key in ("class", "dtype"):
         for name in sorted({p[key] for _, p in rated}):
             lines.append(f"  {name:12} {_summary(r for r, p in rated if p[key] == name)}")
+    if stock := [r for _, p in rated if (r := stock_ratio(p)) is not None]:
+        lines.append(f"Over IREE without our passes: {_summary(stock)}.")
     rate = record["rates"]["copy"]
     shares = [
         p["bytes"] / rate / (p["ms"]["ours"] * 1e-3)
@@ -94,8 +104,8 @@ def _summary(ratios: Iterable[float]) -> str:
 
 def save(record: Fields, folder: Path) -> Path:
     """Writes the results of a seed into the file of all seeds."""
-    path = folder / FILE
-    known = load(folder)
+    path = folder / (CPU_FILE if _is_cpu(record) else FILE)
+    known = load(path)
     known[str(record["seed"])] = record
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(path) as staged:
@@ -103,9 +113,12 @@ def save(record: Fields, folder: Path) -> Path:
     return path
 
 
-def load(folder: Path) -> dict[str, dict[str, Any]]:
-    """The results of all seeds, by seed."""
-    path = folder / FILE
+def _is_cpu(record: Fields) -> bool:
+    return any(program["name"].endswith(CPU_SUFFIX) for program in record["programs"])
+
+
+def load(path: Path) -> dict[str, dict[str, Any]]:
+    """The results of all seeds of a file, by seed."""
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
@@ -113,13 +126,16 @@ def markdown(records: Mapping[str, Fields]) -> str:
     """The section of docs/performance.md, over all seeds of a file."""
     programs = [program for record in records.values() for program in record["programs"]]
     first = next(iter(records.values()))
+    on_cpu = _is_cpu(first)
     rated = [(found, p) for p in programs if (found := ratio(p)) is not None]
     lines = [
-        "## Random programs on a GPU",
+        f"## Random programs on a {'CPU' if on_cpu else 'GPU'}",
         "",
         f"{len(programs)} programs of the seeds {', '.join(records)}, drawn by",
-        "`python -m benchmarks breadth`: one to six ops and whole blocks, in f16, bf16 and",
-        "f32, with log-uniform, often odd sizes; default flags; kernels of a call by CUPTI,",
+        f"`python -m benchmarks breadth{' --target=cpu' if on_cpu else ''}`: one to six ops and"
+        " whole blocks, in f16, bf16 and",
+        "f32, with log-uniform, often odd sizes; default flags; "
+        + ("calls of all systems, in turns," if on_cpu else "kernels of a call by CUPTI,"),
         "beside the faster of eager PyTorch and torch.compile. Results are compared with float64.",
         "",
         "| programs | number | geometric mean | at 0.9 or more | under 0.5 |",
@@ -130,6 +146,8 @@ def markdown(records: Mapping[str, Fields]) -> str:
         names = sorted({p[key] for _, p in rated})
         groups += [(name, [entry for entry in rated if entry[1][key] == name]) for name in names]
     lines += [f"| {name} | {' | '.join(_cells([r for r, _ in some]))} |" for name, some in groups]
+    if stock := [r for p in programs if (r := stock_ratio(p)) is not None]:
+        lines.append(f"| over IREE without our passes | {' | '.join(_cells(stock))} |")
     kernels, dispatches = (
         sum(column)
         for column in zip(*(p["coverage"] for p in programs if p.get("coverage")), strict=True)

@@ -3,10 +3,12 @@
 Programs of one to six ops and of whole blocks are drawn from all classes of operators, in f16, bf16
 and f32, with sizes that are log-uniform and often odd. Processes compile them, with the default
 flags of mlirfuse and with torch.compile; a process for each GPU compares each result with float64
-and times the kernels of a call. The same seed gives the same programs.
+and times the kernels of a call. The same seed gives the same programs. Those for a CPU are smaller,
+mostly f32, have their weights as parameters, and are timed beside IREE without our passes, too.
 
   python -m benchmarks breadth --seed=7 --programs=100
   python -m benchmarks breadth --seed=7 --compile-only --target=cuda:sm_90     without a GPU
+  python -m benchmarks breadth --seed=7 --target=cpu
   python -m benchmarks breadth --again=0.9     those of the record that were under 0.9
 """
 
@@ -23,7 +25,9 @@ from typing import Any
 from benchmarks import results
 from benchmarks.breadth import report
 from benchmarks.breadth.classes import named
+from benchmarks.breadth.drawing import CPU_SUFFIX
 from benchmarks.workers import Pipeline
+from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
 
 
@@ -59,6 +63,8 @@ def main(words: list[str] | None = None) -> int:
             request = {"folder": folder, "target": given.target}
             run = Pipeline("benchmarks.breadth", names, request, 60 * given.minutes, _line)
             run.prepare(given.jobs, given.gpus)
+            if _is_cpu(given):  # Compilers would take the cores of what is timed.
+                run.wait_for_compilers()
             if not given.compile_only:
                 run.measure(given.gpus)
             run.wait()
@@ -75,16 +81,22 @@ def main(words: list[str] | None = None) -> int:
 def chosen(seed: int, given: argparse.Namespace) -> list[str]:
     """Names of programs."""
     if given.again is not None:
-        records = report.load(given.results).values()
+        file = report.CPU_FILE if _is_cpu(given) else report.FILE
+        records = report.load(given.results / file).values()
         programs = [p for record in records for p in record["programs"]]
         names = [p["name"] for p in programs if (report.ratio(p) or 0.0) < given.again]
     else:
-        names = [f"{seed}-{index}" for index in range(given.programs)]
+        suffix = CPU_SUFFIX if _is_cpu(given) else ""
+        names = [f"{seed}-{index}{suffix}" for index in range(given.programs)]
     classes = {name for name in given.only.split(",") if name}
     names = [name for name in names if not classes or named(name).family in classes]
     if not names:
         raise MlirfuseError(f"no program to run: --only={given.only}, --again={given.again}")
     return names
+
+
+def _is_cpu(given: argparse.Namespace) -> bool:
+    return targets.parse(given.target).name == "cpu"
 
 
 def _line(name: str, fields: dict[str, Any]) -> str:

@@ -21,7 +21,7 @@ import torch
 import transformers
 
 import mlirfuse
-from benchmarks.breadth.measure import compared
+from benchmarks.breadth.comparison import compared
 from benchmarks.families.prepare import MODES, in_half, program_path
 from benchmarks.families.zoo import BY_NAME, Family
 from benchmarks.gpu import timer

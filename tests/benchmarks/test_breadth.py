@@ -6,12 +6,13 @@ import random
 import pytest
 import torch
 
-from benchmarks.breadth import measure, report, run
+from benchmarks.breadth import comparison, on_cpu, prepare, report, run
 from benchmarks.breadth.classes import CLASSES, draw, named
 from benchmarks.breadth.drawing import DTYPES, Draw
+from benchmarks.conformance.compare import flat
 from mlirfuse.core import MlirfuseError
 
-MAX_BYTES = 8 << 30
+MAX_BYTES, MAX_CPU_BYTES = 8 << 30, 1 << 30
 
 
 def meta(program):
@@ -34,16 +35,17 @@ def test_a_seed_gives_the_same_programs():
     assert len(set(texts)) == 40
 
 
+@pytest.mark.parametrize(("cpu", "most"), [(False, MAX_BYTES), (True, MAX_CPU_BYTES)])
 @pytest.mark.parametrize("family", [name for name, _, _ in CLASSES])
-def test_programs_of_each_class_run(family):
-    """PyTorch takes them, and they are of sizes that a GPU holds."""
-    found = [program for n in range(150) if (program := draw(2, n)).family == family]
+def test_programs_of_each_class_run(family, cpu, most):
+    """PyTorch takes them, and they are of sizes that a GPU, or the cores of a CPU, hold."""
+    found = [program for n in range(150) if (program := draw(2, n, cpu=cpu)).family == family]
     assert found
     for program in found:
         tensors = meta(program)
-        results = measure.flat(program.call(*tensors))
+        results = flat(program.call(*tensors))
         assert all(isinstance(result, torch.Tensor) for result in results), program.text
-        assert sum(t.nbytes for t in (*tensors, *results)) < MAX_BYTES, program.text
+        assert sum(t.nbytes for t in (*tensors, *results)) < most, program.text
 
 
 def test_arguments_in_another_order_in_memory():
@@ -55,7 +57,7 @@ def test_arguments_in_another_order_in_memory():
 
 
 def check(ours, eager, exact, dtype="f32"):
-    return measure.compared([ours], [eager], [exact.double()], dtype)
+    return comparison.compared([ours], [eager], [exact.double()], dtype)
 
 
 def test_results_are_compared_with_float64():
@@ -113,7 +115,9 @@ def test_programs_of_the_record_again(tmp_path):
         entry("1-2", 1.0, (9.0, 9.0), wrong="error 1"),
     ]
     report.save({"seed": 1, "programs": programs}, tmp_path)
-    given = argparse.Namespace(again=0.9, results=tmp_path, only="", programs=2)
+    given = argparse.Namespace(
+        again=0.9, results=tmp_path, only="", programs=2, target="cuda:sm_90"
+    )
     assert run.chosen(3, given) == ["1-1", "1-2"]
     given.again = None
     assert run.chosen(3, given) == ["3-0", "3-1"]
@@ -121,3 +125,31 @@ def test_programs_of_the_record_again(tmp_path):
     given.only = "nothing"
     with pytest.raises(MlirfuseError, match="no program to run: --only=nothing"):
         run.chosen(3, given)
+
+
+def test_a_program_on_a_cpu(tmp_path):
+    """It is compiled with its weights as parameters, by IREE too, and all systems are timed."""
+    index = next(n for n in range(99) if "linear(x, w" in draw(4, n, cpu=True).text)
+    program = named(f"4-{index}-cpu")
+    assert program.text == draw(4, index, cpu=True).text != draw(4, index).text
+    fields = prepare.both(program, tmp_path, "cpu")
+    assert "said" not in fields
+    module = prepare.Module(program, program.tensors("cpu"))
+    kinds = [argument.kind for argument in program.drawn.arguments]
+    assert len(module.inputs(kinds)) == kinds.count("normal")
+    found = on_cpu.measure(program, tmp_path)
+    assert found["ms"].keys() == {"eager", "compile", "ours", "stock"}
+    assert "wrong" not in found
+    entry = {**fields, **found, "name": program.name, "class": "matmul", "dtype": "f32"}
+    entry |= {"text": program.text, "flops": program.drawn.flops}
+    record = {
+        "seed": 4,
+        "device": "X",
+        "rates": {"copy": 1e10},
+        "versions": {},
+        "programs": [entry],
+    }
+    assert "Over IREE without our passes" in report.text(record)
+    page = report.markdown(report.load(report.save(record, tmp_path)))
+    assert "## Random programs on a CPU" in page
+    assert "| over IREE without our passes | 1 |" in page

@@ -1,0 +1,47 @@
+"""Results of a program beside float64 and eager PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+TOLERANCES = {"f16": 4e-3, "bf16": 3e-2, "f32": 2e-5}
+"""Error that is always accepted, over the largest magnitude of a result."""
+
+OF_EAGER = 4.0
+"""Error that is accepted, over eager PyTorch's."""
+
+MAX_OTHER_INDICES = 0.02
+"""Share of indices that may differ: values that are equal in the element type."""
+
+Tensors = list[torch.Tensor]
+
+
+def compared(ours: Tensors, eager: Tensors, exact: Tensors, dtype: str) -> dict[str, Any]:
+    """The largest error, and a message if it is not accepted.
+
+    Elements that the element type or eager PyTorch cannot represent do not count.
+    """
+    worst = 0.0
+    for mine, theirs, right in zip(ours, eager, exact, strict=True):
+        if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
+            return {"error": 1e30, "wrong": f"{mine.dtype} {tuple(mine.shape)} for {theirs.dtype}"}
+        if not theirs.is_floating_point():
+            other = float(((mine != theirs) & (mine != right)).double().mean())
+            if other > MAX_OTHER_INDICES:
+                return {"error": other, "wrong": f"{other:.1%} of the elements differ"}
+            continue
+        finite = torch.isfinite(theirs) & (right.abs() <= torch.finfo(theirs.dtype).max)
+        if not finite.any():
+            continue
+        if not torch.isfinite(mine[finite]).all():
+            return {"error": 1e30, "wrong": "values that are not finite"}
+        scale = right[finite].abs().max().clamp(min=torch.finfo(torch.float32).tiny)
+        error, of_eager = (
+            float((t.double() - right)[finite].abs().max() / scale) for t in (mine, theirs)
+        )
+        worst = max(worst, error)
+        if error > max(TOLERANCES[dtype], OF_EAGER * of_eager):
+            return {"error": error, "wrong": f"error {error:.1e}, eager {of_eager:.1e}"}
+    return {"error": worst}
