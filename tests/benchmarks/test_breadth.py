@@ -127,6 +127,7 @@ def test_programs_of_the_record_again(tmp_path):
         run.chosen(3, given)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_program_on_a_cpu(tmp_path):
     """It is compiled with its weights as parameters, by IREE too, and all systems are timed."""
     index = next(n for n in range(99) if "linear(x, w" in draw(4, n, cpu=True).text)
