@@ -17,7 +17,6 @@ from typing import IO, Any
 import numpy as np
 
 from mlirfuse.core import MlirfuseError
-from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.session import Session
@@ -47,7 +46,7 @@ def serve(folder: Path) -> None:
 
         sink = rt.HalModuleDebugSink(traced)
         session = Session(Image(program), manifest, None, debug_sink=sink)
-        results = session.call(values, Exchange(manifest.device, session.device, "numpy"))
+        results = session.call(values, "numpy")
         arrays = [_floats(np.asarray(result)) for result in results]
         _write(lines, RESULTS, "outputs", arrays)
 

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import report_html
 from mlirfuse.core import CallError, Report, UsageError
 from mlirfuse.final_kernels import FinalKernel
-from mlirfuse.runtime import arrays, pytree, replay_policy
+from mlirfuse.runtime import arrays, inline_calls, pytree, replay_policy
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime.abi import declared_manifest
 from mlirfuse.runtime.call_arguments import by_inputs, named
-from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.inputs import random_inputs
@@ -43,7 +42,8 @@ class FusedModule:
       inputs: shape and element type of each argument, in order.
       outputs: shape and element type of each result, in order.
       function: name of the function that is called.
-      device: URI of the device that runs it.
+      device: URI of the device that runs it. Calls of small programs for `local-task` change to
+        `local-sync` where their first calls show that it is faster; see `inline_calls`.
       source: file name or model name.
       report: the groups made, the fusions refused and the reasons.
       measured: function -> times `fused_ms` and `stock_ms`, and the form that was `kept`; empty
@@ -61,9 +61,11 @@ class FusedModule:
         guard: Guard | None = None,
         cuda_graph: bool | None = None,
         parameters: Archives | None = None,
+        keeps_device: bool = False,
     ) -> None:
         replay_policy.check(manifest, cuda_graph)
         self._cuda_graph = cuda_graph
+        self._keeps_device = keeps_device
         self._image = image
         self._manifest = manifest
         self._flatten = flatten
@@ -72,6 +74,7 @@ class FusedModule:
         self._parameters = dict(parameters or {})
         self._guard = guard or Guard()
         self._session: Session | None = None
+        self._trial: inline_calls.Trial | None = None
         self._lock = threading.Lock()
         self.inputs = manifest.inputs
         self.outputs = manifest.outputs
@@ -158,6 +161,7 @@ class FusedModule:
             "threads": self._threads,
             "cuda_graph": self._cuda_graph,
             "parameters": self._parameters,
+            "keeps_device": self._keeps_device,
         }
         data, path = bytes(self._image.data), self._image.path.name
         entry = self._manifest.to_dict()
@@ -165,7 +169,12 @@ class FusedModule:
 
     def __copy__(self) -> FusedModule:
         """A program of its own with the same bytes, model and settings."""
-        return self._with(self._manifest, threads=self._threads, cuda_graph=self._cuda_graph)
+        return self._with(
+            self._manifest,
+            threads=self._threads,
+            cuda_graph=self._cuda_graph,
+            keeps_device=self._keeps_device,
+        )
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> FusedModule:
         """As `copy.copy`: the bytes of a program never change."""
@@ -261,8 +270,13 @@ class FusedModule:
         )
 
     def _called(self, session: Session, flat: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        exchange = Exchange(self.device, session.device, arrays.common_kind(flat))
-        return session.call(values, exchange)
+        kind, trial = arrays.common_kind(flat), self._trial
+        if trial is None:
+            return session.call(values, kind)
+        results = trial.call(values, kind)
+        if trial.chosen is not None:
+            self._session, self._trial = trial.chosen, None
+        return results
 
     def on(
         self,
@@ -275,7 +289,8 @@ class FusedModule:
         """The same program on another device of its target.
 
         Args:
-          device: `local-task`, `local-sync` (the calling thread alone), `cuda://1`, ...
+          device: `local-task` (several threads), `local-sync` (the calling thread alone),
+            `cuda://1`, ... Neither of the first two is changed for the other one.
           threads: number of threads of `local-task`, if this process has not started them yet.
           cuda_graph: as for `load`.
           parameters: as for `load`; None for the present ones.
@@ -284,7 +299,13 @@ class FusedModule:
           UsageError: `cuda_graph` on another device than CUDA's, or an archive cannot be read.
         """
         manifest = dataclasses.replace(self._manifest, device=device)
-        other = self._with(manifest, threads=threads, cuda_graph=cuda_graph, parameters=parameters)
+        other = self._with(
+            manifest,
+            threads=threads,
+            cuda_graph=cuda_graph,
+            parameters=parameters,
+            keeps_device=True,
+        )
         other._open()
         return other
 
@@ -295,6 +316,7 @@ class FusedModule:
         cuda_graph: bool | None,
         threads: int | None = None,
         parameters: Archives | None = None,
+        keeps_device: bool = False,
     ) -> FusedModule:
         """The same program with other settings, not opened; None keeps the archives."""
         return FusedModule(
@@ -306,21 +328,35 @@ class FusedModule:
             guard=self._guard,
             cuda_graph=cuda_graph,
             parameters=self._parameters if parameters is None else parameters,
+            keeps_device=keeps_device,
         )
 
     def _open(self) -> Session:
         """Loads the program on its device, once: at the first call, since a compiler needs none."""
         with self._lock:
             if self._session is None:
-                self._session = Session(
-                    self._image,
-                    self._manifest,
-                    self._threads,
-                    cuda_graph=replay_policy.replays(self._manifest, self._cuda_graph),
-                    automatic=self._cuda_graph is None,
-                    archives=self._parameters,
-                )
+                session = self._loaded(self._manifest)
+                if not self._keeps_device and not self._parameters:
+                    self._trial = self._trial_of(session)
+                self._session = session
             return self._session
+
+    def _loaded(self, manifest: Manifest) -> Session:
+        """The program on the device of a manifest."""
+        return Session(
+            self._image,
+            manifest,
+            self._threads,
+            cuda_graph=replay_policy.replays(manifest, self._cuda_graph),
+            automatic=self._cuda_graph is None,
+            archives=self._parameters,
+        )
+
+    def _trial_of(self, session: Session) -> inline_calls.Trial | None:
+        if not inline_calls.tries(self._manifest):
+            return None
+        inline = dataclasses.replace(self._manifest, device=inline_calls.INLINE)
+        return inline_calls.Trial(session, lambda: self._loaded(inline))
 
     def _flat_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments as a flat list, in the order of `inputs`.
@@ -389,7 +425,8 @@ def load(
       path: file written by `FusedModule.save` or `mlirfuse-compile`; a program of `iree-compile`
         works too when its functions declare their types.
       function: name of the function to call; None for the one that the program was compiled for.
-      device: URI of the device; None for the one of its target, or the CPU.
+      device: URI of the device, which is kept; None for the one of its target, or the CPU, where
+        calls of small programs may change to the calling thread, `local-sync`.
       threads: number of threads on the CPU, if this process has not started them yet; None for
         `MLIRFUSE_THREADS`, or for iree-runtime's choice.
       guard: policy for calls with other shapes or types: `error`, or `off` to leave them to IREE's
@@ -429,4 +466,5 @@ def load(
         guard=Guard(guard),
         cuda_graph=cuda_graph,
         parameters=parameters,
+        keeps_device=device is not None,
     )

@@ -11,6 +11,7 @@ from typing import Any
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.runtime import arrays
 from mlirfuse.runtime.abi import DECLARATION, scalar_types
+from mlirfuse.runtime.arrays import Kind
 from mlirfuse.runtime.devices import first_line, open_device
 from mlirfuse.runtime.exchange import Exchange
 from mlirfuse.runtime.image import Image
@@ -134,12 +135,17 @@ class Session:
         pairs = zip(results, self._outputs, strict=True)
         return [arrays.permuted(value, spec.inverse) for value, spec in pairs]
 
-    def call(self, values: Sequence[Any], exchange: Exchange) -> list[Any]:
+    def call(self, values: Sequence[Any], kind: Kind) -> list[Any]:
         """Calls the function with checked arguments, and waits.
+
+        Args:
+          values: the arguments.
+          kind: package of the results' arrays.
 
         Raises:
           MlirfuseError: the program failed.
         """
+        exchange = Exchange(self._uri, self.device, kind)
         if not self._permutes:
             return self._call(values, exchange)
         return self._as_the_model_has_them(self._call(self._in_memory_order(values), exchange))

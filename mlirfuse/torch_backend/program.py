@@ -113,7 +113,8 @@ class Program:
             device = program.device  # the requested target is not the tensors' machine
         self._model = model
         wished = options.cuda_graph if device.startswith("cuda") else None
-        self.fused = program.on(device, cuda_graph=wished)
+        same = device == program.device and wished is None
+        self.fused = program if same else program.on(device, cuda_graph=wished)
         self.seconds = time.perf_counter() - start
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
