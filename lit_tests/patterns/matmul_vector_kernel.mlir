@@ -85,23 +85,56 @@ func.func @slice_with_strides(%x: tensor<127x16xf32>) -> tensor<64x24xf32> {
 // -----
 
 // For fewer rows packing takes too large a part of the time.
+// WHY-LABEL: @no_kernel_few_rows
+// WHY: matmul_vector_kernel
+// WHY-NEXT: the kernel cannot compute a computed filter of few rows
 // CHECK-LABEL: @no_kernel_few_rows
 // CHECK-NOT: flow.dispatch @
 #a = affine_map<(m, n, k) -> (m, k)>
-#b = affine_map<(m, n, k) -> (k, n)>
+#b = affine_map<(m, n, k) -> (n, k)>
 #c = affine_map<(m, n, k) -> (m, n)>
-#id = affine_map<(m, n) -> (m, n)>
-func.func @no_kernel_few_rows(%a: tensor<31x32xf32>, %b: tensor<32x24xf32>) -> tensor<31x24xf32> {
+func.func @no_kernel_few_rows(%a: tensor<31x32xf32>, %b: tensor<24x32xf32>, %s: tensor<31x24xf32>) -> tensor<31x24xf32> {
+  %y = flow.dispatch.region -> (tensor<31x24xf32>) {
+    %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<31x32xf32>, tensor<24x32xf32>) outs(%s : tensor<31x24xf32>) {
+    ^bb0(%i: f32, %j: f32, %o: f32):
+      %m = arith.mulf %i, %j : f32
+      %t = arith.addf %o, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<31x24xf32>
+    flow.return %c : tensor<31x24xf32>
+  }
+  return %y : tensor<31x24xf32>
+}
+
+// -----
+
+// Contiguous columns are read in place, whatever the number of rows.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: vector.maskedload
+// CHECK-LABEL: @read_in_place
+// CHECK-SAME: %[[A:.*]]: tensor<3x32xf32>, %[[B:.*]]: tensor<32x23xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[B]])
+func.func @read_in_place(%a: tensor<3x32xf32>, %b: tensor<32x23xf32>) -> tensor<3x23xf32> {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<31x24xf32>
-  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<31x24xf32>) -> tensor<31x24xf32>
-  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<31x32xf32>, tensor<32x24xf32>) outs(%f : tensor<31x24xf32>) {
-  ^bb0(%i: f32, %j: f32, %o: f32):
-    %m = arith.mulf %i, %j : f32
-    %t = arith.addf %o, %m : f32
-    linalg.yield %t : f32
-  } -> tensor<31x24xf32>
-  return %c : tensor<31x24xf32>
+  %e = tensor.empty() : tensor<3x23xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x23xf32>) -> tensor<3x23xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<3x32xf32>, tensor<32x23xf32>) outs(%f : tensor<3x23xf32>) -> tensor<3x23xf32>
+  return %c : tensor<3x23xf32>
+}
+
+// -----
+
+// Rows of 4096 bytes share the sets of a cache: they are packed for many rows.
+// CHECK-LABEL: @packed_in_each_call
+// CHECK-SAME: %[[A:.*]]: tensor<32x600xf32>, %[[B:.*]]: tensor<600x1024xf32>
+// CHECK: %[[P:.*]] = tensor.collapse_shape {{.*}} into tensor<614400xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[P]])
+func.func @packed_in_each_call(%a: tensor<32x600xf32>, %b: tensor<600x1024xf32>) -> tensor<32x1024xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x1024xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x1024xf32>) -> tensor<32x1024xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<32x600xf32>, tensor<600x1024xf32>) outs(%f : tensor<32x1024xf32>) -> tensor<32x1024xf32>
+  return %c : tensor<32x1024xf32>
 }
 
 // -----
@@ -148,15 +181,16 @@ func.func @no_kernel_empty(%a: tensor<64x0xf32>, %b: tensor<0x24xf32>) -> tensor
 
 // -----
 
-// WHY-LABEL: @no_kernel_in_a_batch
-// WHY: matmul_vector_kernel
-// WHY-NEXT: the kernel cannot compute a batch of contractions
-// CHECK-LABEL: @no_kernel_in_a_batch
-// CHECK-NOT: flow.dispatch @
+// Batches are groups of channels: the grid has a workgroup for each of them.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: arith.divui
+// CHECK-LABEL: @in_a_batch
+// CHECK-SAME: %[[X:.*]]: tensor<2x64x16xf32>, %[[W:.*]]: tensor<2x16x24xf32>, %[[S:.*]]: tensor<2x64x24xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[X]], %[[W]], %[[S]])
 #x = affine_map<(b, m, n, k) -> (b, m, k)>
 #w = affine_map<(b, m, n, k) -> (b, k, n)>
 #y = affine_map<(b, m, n, k) -> (b, m, n)>
-func.func @no_kernel_in_a_batch(%x: tensor<2x64x16xf32>, %w: tensor<2x16x24xf32>, %s: tensor<2x64x24xf32>) -> tensor<2x64x24xf32> {
+func.func @in_a_batch(%x: tensor<2x64x16xf32>, %w: tensor<2x16x24xf32>, %s: tensor<2x64x24xf32>) -> tensor<2x64x24xf32> {
   %y = flow.dispatch.region -> (tensor<2x64x24xf32>) {
     %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<2x64x16xf32>, tensor<2x16x24xf32>) outs(%s : tensor<2x64x24xf32>) {
     ^bb0(%i: f32, %j: f32, %o: f32):

@@ -16,13 +16,14 @@ from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.convolution.analysis import Analysis, Classify, analyze, is_supported
 from mlirfuse.kernels.vector import executable, packing, products, register_tiles, windowed
-from mlirfuse.kernels.vector.dense import Dense, DenseKernel
+from mlirfuse.kernels.vector.dense import Dense, DenseKernel, InPlace
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
 from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.pointwise import literal
 from mlirfuse.kernels.vector.products import Product, is_product_of_bytes, operands_of
-from mlirfuse.kernels.vector.roles import classify_convolution
+from mlirfuse.kernels.vector.register_tiles import CACHE_WAY_BYTES
+from mlirfuse.kernels.vector.roles import MIN_PACKED_ROWS, classify_convolution
 from mlirfuse.kernels.vector.tiled import PACKED, SUMS, Tiled, Window
 from mlirfuse.kernels.vector.tiles import NotFlat
 from mlirfuse.kernels.vector.windowed import Windowed
@@ -117,7 +118,7 @@ def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
     out = ops.indexing_maps(op)[2] or ()
     if not _is_depthwise(loops) and None in (loops.n_loop, loops.channel_loop):
         return "a convolution without one loop each of input and output channels"
-    if len(loops.group_loops) > 1:
+    if len(loops.group_loops) > 1 and _is_depthwise(loops):
         return "several loops over groups"
     if _is_depthwise(loops) and loops.image_dims[-1] != ((loops.group_loops[0], 1),):
         return "an image whose channels are not its last dimension"
@@ -204,11 +205,10 @@ def _depthwise(found: Analysis, tiled: Tiled, device: CpuDevice) -> VectorKernel
 
 
 def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Plan:
-    grouped = bool(found.groups)
     pixels = tiled.extents[: max(1, len(found.loops.m_loops))]
     channel_step = channel_distance(found, image)
     kinds = operands_of(found.op, found.loops.image, found.loops.filter)
-    product = products.choose(kinds, device, contiguous=channel_step == 1 and not grouped)
+    product = products.choose(kinds, device, contiguous=channel_step == 1)
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
     tile = register_tiles.choose(
@@ -227,10 +227,13 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         tile=tile,
         packed=builders.tensor_type([size], kinds.filter),
         depth=depth,
-        sums=builders.tensor_type([found.out_channels], "i32") if shifts else None,
-        group_step=_step(found.loops.group_loops[0], found, image) if grouped else None,
+        sums=builders.tensor_type([math.prod((*found.groups, found.out_channels))], "i32")
+        if shifts
+        else None,
+        group_steps=tuple(_step(loop, found, image) for loop in found.loops.group_loops),
         channel_step=channel_step,
         channels=found.in_channels,
+        in_place=_in_place(found, device) if product is None else None,
     )
     entry = "matmul" if ops.is_contraction(found.op) else "convolution"
 
@@ -243,6 +246,26 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         with contextlib.suppress(NotFlat):
             return Plan(found, columns, product, write(flat=True))
     return Plan(found, columns, product, write(flat=False))
+
+
+def _in_place(found: Analysis, device: CpuDevice) -> InPlace | None:
+    """The filter as it is, where it need not be packed; None where it is packed.
+
+    One that is computed by each call is packed in each call. So it is read in place where there are
+    few rows to read it for, or where the second cache keeps a column of it for the next tile of
+    rows: elements at a distance of 4096 bytes share the sets of a cache.
+    """
+    loops, sizes = found.filter_loops, ops.shape(found.filter)
+    if constant_root(found.filter) is not None or found.taps or loops[-1] != found.loops.n_loop:
+        return None
+    steps = {loop: math.prod(s or 0 for s in sizes[d + 1 :]) for d, loop in enumerate(loops)}
+    step = steps[found.loops.channel_loop]
+    distance = math.gcd(step * ops.element_bits(found.filter) // 8, CACHE_WAY_BYTES)
+    rows = math.prod(size or 1 for size in found.pixels)
+    if rows >= MIN_PACKED_ROWS and found.in_channels * distance > device.l2_bytes // 2:
+        return None
+    groups = tuple(steps[loop] for loop in found.loops.group_loops)
+    return InPlace(found.filter, step, groups)
 
 
 def channel_distance(found: Analysis, image: Image) -> int:
@@ -260,14 +283,14 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
     group, shift = 1, 0
     if plan.product is not None:
         group, shift = plan.product.group, plan.product.shift
+    made: dict[str, ir.Value] = {}
     with ir.InsertionPoint(region), plan.found.op.location:
-        made = {
-            PACKED: from_filter(
+        if PACKED in plan.kernel.operands:
+            made[PACKED] = from_filter(
                 plan.found,
                 lambda held: packing.packed(held, plan.found, plan.columns, group),
                 "packed_filter",
             )
-        }
         if shift:
             made[SUMS] = from_filter(
                 plan.found, lambda held: packing.sums(held, plan.found, shift), "filter_sums"

@@ -12,6 +12,7 @@ A matmul is a convolution of one tap: its rows are pixels.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -26,6 +27,21 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class InPlace:
+    """A filter that is read as it is, since its output channels are contiguous.
+
+    Attributes:
+      value: the filter.
+      channel_step: distance of its adjacent input channels.
+      group_steps: distances of its adjacent groups, for each loop over them.
+    """
+
+    value: ir.Value
+    channel_step: int
+    group_steps: tuple[int, ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Dense(Tiled):
     """A contraction over input channels and taps.
@@ -33,9 +49,10 @@ class Dense(Tiled):
     Attributes:
       tile: the register tile.
       packed: type of the filter as [group][tile of output channels][taps][input channels][tile].
+      in_place: the filter that is read in place of a packed one; None where it is packed.
       depth: its input channels, with zeros at the end.
       sums: type of the sums of the filter's columns; None where the kernel needs none.
-      group_step: distance of the groups in the image; None without groups.
+      group_steps: distances of adjacent groups in the image, for each loop over them.
       channels: input channels of a group.
       channel_step: their distance in the image.
     """
@@ -44,14 +61,20 @@ class Dense(Tiled):
     packed: ir.Type
     depth: int
     sums: ir.Type | None
-    group_step: int | None
+    group_steps: tuple[int, ...]
     channels: int
     channel_step: int
+    in_place: InPlace | None = None
 
     @property
     def x(self) -> int:
         """The axis of the pixels of a register tile."""
-        return len(self.extents) - (2 if self.group_step is None else 3)
+        return len(self.extents) - 2 - len(self.group_steps)
+
+    @property
+    def groups(self) -> tuple[int, ...]:
+        """Sizes of the loops over groups."""
+        return self.extents[self.x + 1 : -1]
 
 
 class DenseKernel(TileKernel):
@@ -64,22 +87,30 @@ class DenseKernel(TileKernel):
     def __init__(self, problem: Dense, device: CpuDevice, *, flat: bool) -> None:
         super().__init__(problem, problem.tile, device, flat=flat)
         self.dense = problem
-        self.packed = self.body.reserve(PACKED, problem.packed)
-        self.weights = self.start = self.stop = Linear()
+        in_place = problem.in_place
+        self.filter = problem.packed if in_place is None else in_place.value.type
+        self.packed = (
+            self.body.reserve(PACKED, problem.packed)
+            if in_place is None
+            else self.body.buffer(in_place.value)
+        )
+        self.weights = self.group_number = self.start = self.stop = Linear()
         self.partial = False
         self.step = 1
 
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel."""
         dense, writer = self.dense, self.writer
-        groups = 1 if dense.group_step is None else dense.extents[dense.x + 1]
+        groups = math.prod(dense.groups)
         work = dense.read_taps * dense.depth * self.tile.vectors * self.lanes // self.step
         blocks, size = self._blocks(groups * self.tiles, work)
         column_tile = writer.value("hal.interface.workgroup.id[0] : index")
         block = writer.value("hal.interface.workgroup.id[1] : index")
         self.weights = linear(column_tile)
-        if dense.group_step is not None:
-            self.group = (linear(writer.binary("divui", column_tile, self.tiles)),)
+        if dense.groups:
+            number = writer.binary("divui", column_tile, self.tiles)
+            self.group_number = linear(number)
+            self.group = tuple(self._split(number, dense.groups))
             column_tile = writer.binary("remui", column_tile, self.tiles)
         self.column = linear(column_tile) * (self.tile.vectors * self.lanes)
         self._write_mask()
@@ -161,11 +192,14 @@ class DenseKernel(TileKernel):
         """Writes the loop over input channels of one row of taps."""
         dense, vectors = self.dense, self.tile.vectors
         wide = vectors * self.lanes
-        for group in self.group:
-            at = at + group * (dense.group_step or 0)
-        weights = self.weights * (dense.taps * dense.channels * wide) + tap * (
-            dense.channels * wide
-        )
+        at = self._moved(at, dense.group_steps)
+        if dense.in_place is None:
+            channel_step = wide
+            weights = self.weights * (dense.taps * dense.channels * wide)
+            weights = weights + tap * (dense.channels * wide)
+        else:
+            channel_step = dense.in_place.channel_step
+            weights = self._moved(self.column, dense.in_place.group_steps)
 
         def step(channel: str, held: list[str]) -> list[str]:
             sums = list(held)
@@ -173,8 +207,8 @@ class DenseKernel(TileKernel):
                 used = self._used(start, rows, number)
                 if not used:
                     continue
-                place = weights + linear(channel) * wide + number * dense.channels * wide
-                loaded = [self._weights(place + v * self.lanes) for v in range(vectors)]
+                place = weights + linear(channel) * channel_step + number * dense.channels * wide
+                loaded = [self._weights(place, vector) for vector in range(vectors)]
                 for row in used:
                     element = (
                         at + linear(channel) * dense.channel_step + self._place(start, row, number)
@@ -187,7 +221,16 @@ class DenseKernel(TileKernel):
 
         return self.writer.loop(self.start, self.stop, 1, sums, [self.kind] * len(sums), step)
 
-    def _weights(self, at: Linear) -> str:
-        """A vector of the packed filter, in f32."""
-        element = str(ir.RankedTensorType(self.dense.packed).element_type)
-        return self.math.widened(self.body.load(self.packed, self.dense.packed, at), element)
+    def _moved(self, at: Linear, group_steps: Sequence[int]) -> Linear:
+        """An offset in the current group, from that in the first one."""
+        for group, step in zip(self.group, group_steps, strict=True):
+            at = at + group * step
+        return at
+
+    def _weights(self, at: Linear, vector: int) -> str:
+        """A vector of the filter, in f32: of a packed one zeros are behind the last channel."""
+        element = str(ir.RankedTensorType(self.filter).element_type)
+        is_last = self.dense.in_place is not None and vector == self.tile.vectors - 1
+        mask = self.mask if is_last else ""
+        place = at + vector * self.lanes
+        return self.math.widened(self.body.load(self.packed, self.filter, place, mask), element)

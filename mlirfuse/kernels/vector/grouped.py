@@ -47,8 +47,9 @@ class GroupedKernel(DenseKernel):
             return found
         kind = self.dense.sums
         assert kind is not None
+        columns = self.group_number * self.dense.columns + self.column
         loaded = [
-            self.body.load(self.sums, kind, self.column + vector * self.lanes, mask)
+            self.body.load(self.sums, kind, columns + vector * self.lanes, mask)
             for vector, mask in ((p.key[1], p.mask) for p in positions[: self.tile.vectors])
             if isinstance(vector, int)
         ]
@@ -63,6 +64,7 @@ class GroupedKernel(DenseKernel):
         """Writes the loop over groups of input channels, and the group that is not whole."""
         dense, group = self.dense, self.product.group
         wide = self.tile.vectors * self.lanes
+        at = self._moved(at, dense.group_steps)
         weights = self.weights * (dense.taps * dense.depth * wide) + tap * (dense.depth * wide)
 
         def step(channel: Linear, count: int, held: list[str]) -> list[str]:

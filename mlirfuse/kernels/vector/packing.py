@@ -38,16 +38,16 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int) -> 
 
 
 def sums(held: ir.Value, found: Analysis, factor: int) -> ir.Value:
-    """The sums of the columns of a filter of i8, times a factor, as i32.
+    """The sums of the columns of a filter of i8, times a factor, as i32, group after group.
 
     Args:
       held: the filter.
       found: its contraction.
       factor: the factor.
     """
-    column = found.loops.n_loop
     loops = sorted(loop for loop in found.filter_loops if loop is not None)
     axes = tuple(loops.index(loop) for loop in found.filter_loops if loop is not None)
+    kept = [*found.loops.group_loops, found.loops.n_loop or 0]
     zero = builders.scalar_constant(0, "i32")
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -57,13 +57,14 @@ def sums(held: ir.Value, found: Analysis, factor: int) -> ir.Value:
         )
         return [builders.scalar("arith.addi", [arguments[1], scaled], "i32")]
 
-    return builders.generic(
+    value = builders.generic(
         [held],
-        [builders.fill(zero, builders.empty([found.out_channels], "i32"))],
-        [axes, (loops.index(column or 0),)],
-        ["parallel" if loop == column else "reduction" for loop in loops],
+        [builders.fill(zero, builders.empty([*found.groups, found.out_channels], "i32"))],
+        [axes, tuple(loops.index(loop) for loop in kept)],
+        ["parallel" if loop in kept else "reduction" for loop in loops],
         body,
     ).results[0]
+    return builders.collapse(value, [list(range(len(kept)))])
 
 
 def _padded(value: ir.Value, axis: int, unit: int) -> ir.Value:

@@ -17,10 +17,10 @@ read and written once, takes less than a tenth of the multiply-adds."""
 
 
 def classify_contraction(op: ir.Operation) -> ConvolutionLoops | str | None:
-    """Classifies the loops of a contraction without a batch as those of a convolution.
+    """Classifies the loops of a contraction as those of a convolution.
 
-    The filter is its constant operand, else the second one. The last of several contracted loops
-    are the channels, the others taps.
+    The filter is its constant operand, else the second one. Batches are groups of channels. The
+    last of several contracted loops are the channels, the others taps.
 
     Returns:
       The loops; a text that says why they cannot be classified; None for any other op.
@@ -34,21 +34,21 @@ def classify_contraction(op: ir.Operation) -> ConvolutionLoops | str | None:
     weight = 0 if constant == [True, False] else 1
     image = 1 - weight
     read, filtered, out = set(maps[image]), set(maps[weight]), maps[2]
-    if read & filtered & set(out):
-        return "a batch of contractions"
-    columns = [d for d in out if d is not None and d in filtered]
-    pixels = tuple(d for d in out if d is not None and d in read)
+    batches = tuple(d for d in out if d is not None and d in read and d in filtered)
+    columns = [d for d in out if d is not None and d in filtered and d not in read]
+    pixels = tuple(d for d in out if d is not None and d in read and d not in filtered)
     reduced = [d for d in maps[weight] if d is not None and kinds[d] == "reduction"]
     if len(columns) != 1 or not reduced or any(d not in read for d in reduced):
         return "a contraction without one loop of columns"
     terms = strided_access.strided_loops(op, image)
-    if not constant[weight] and _count(op, pixels) < MIN_PACKED_ROWS:
+    in_place = maps[weight][-1] == columns[0] and len(reduced) == 1
+    if not (constant[weight] or in_place) and _count(op, pixels) < MIN_PACKED_ROWS:
         return "a computed filter of few rows"
     if terms is None:
         terms = tuple(((d or 0, 1),) for d in maps[image])
     channel = max(reduced, key=lambda d: maps[image].index(d))
     taps = tuple(d for d in reduced if d != channel)
-    return ConvolutionLoops(image, weight, pixels, columns[0], (), taps, channel, terms)
+    return ConvolutionLoops(image, weight, pixels, columns[0], batches, taps, channel, terms)
 
 
 def _count(op: ir.Operation, loops: tuple[int, ...]) -> int:
