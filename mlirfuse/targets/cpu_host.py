@@ -72,6 +72,8 @@ def identified(known: Mapping[str, str], architecture: str) -> tuple[CpuModel, t
         vendor = f"{known.get('vendor_id', '')} {known.get('cpu family', '')}"
         number = known.get("model", "0")
     found = cpu_models.identified(vendor, int(number, 0))
+    if cpu_models.MATRIX_FEATURE in features:
+        found = None  # A virtual machine may show the identity of another CPU.
     return found or cpu_models.usual(architecture, features), features
 
 

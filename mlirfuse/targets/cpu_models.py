@@ -41,6 +41,10 @@ LINUX_NAMES: Mapping[str, str] = {
 """LLVM's name of an instruction set that kernels may ask for -> Linux's name of it."""
 
 
+MATRIX_FEATURE = "amx-int8"
+"""The instruction set by which Intel's servers since Sapphire Rapids are recognized."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuModel:
     """Ports and caches of CPUs of one microarchitecture.
@@ -156,4 +160,6 @@ def usual(architecture: str, features: Collection[str]) -> CpuModel:
     """
     if architecture == AARCH64:
         return _BY_NAME["neoverse-n2" if "sve2" in features else "cortex-a76"]
+    if MATRIX_FEATURE in features:
+        return _BY_NAME["sapphirerapids"]
     return _BY_NAME["x86-64-v4" if "avx512f" in features else "x86-64-v3"]

@@ -76,6 +76,16 @@ CPUINFO = {
         "vendor_id : AuthenticAMD\ncpu family : 25\nmodel : 17\nflags : avx512f avx512_bf16",
         (1, {"avx512f", "avx512bf16"}),
     ),
+    "a_server_that_looks_like_rocket_lake": (
+        "x86_64",
+        "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 167\nflags : avx512f amx_int8",
+        (2, {"avx512f", "amx-int8"}),
+    ),
+    "rocket_lake": (
+        "x86_64",
+        "vendor_id : GenuineIntel\ncpu family : 6\nmodel : 167\nflags : avx512f",
+        (1, {"avx512f"}),
+    ),
     "graviton3": (
         "aarch64",
         "Features : asimd asimddp i8mm bf16 sve\nCPU implementer : 0x41\nCPU part : 0xd40",
