@@ -3,6 +3,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:znver4 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel | FileCheck %s --check-prefix=VNNI
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:neoverse-v1 --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=ARM
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:sapphirerapids --pipeline=matmul_elem_relu_fusion,matmul_vector_kernel | FileCheck %s --check-prefix=AMX
 // OFF-NOT: hal.executable.source
 
 // A group of another pass: the constant operand is packed by tiles of channels, padded with zeros.
@@ -285,4 +286,37 @@ func.func @no_kernel_matrix_instructions(%a: tensor<40x32xi8>, %b: tensor<32x48x
     flow.return %c : tensor<40x48xi32>
   }
   return %y : tensor<40x48xi32>
+}
+
+// -----
+
+// Tile registers take whole steps of K, for which the filter has zeros behind it, and bytes of any
+// signs: 40 columns in tiles of 32, K of 29 in a step of 64.
+// AMX-LABEL: hal.executable.source private @vector_kernel_
+// AMX: %[[ERROR:.*]] = llvm.inline_asm has_side_effects "syscall"
+// AMX: %[[ALLOWED:.*]] = arith.cmpi eq, %[[ERROR]]
+// AMX: scf.if %[[ALLOWED]] {
+// AMX: llvm.call_intrinsic "llvm.x86.ldtilecfg"
+// AMX: llvm.call_intrinsic "llvm.x86.tdpbusd"
+// AMX: llvm.call_intrinsic "llvm.x86.tilerelease"
+// AMX-LABEL: @tiles_of_bytes
+// AMX: %[[P:.*]] = util.global.load immutable @packed_filter
+// AMX: flow.dispatch @vector_kernel_{{.*}}(%arg0, %[[P]]) {{.*}} : (tensor<17x29xi8>, tensor<4096xi8>) -> tensor<17x40xi32>
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @tiles_of_bytes(%a: tensor<17x29xi8>) -> tensor<17x40xi32> {
+  %b = arith.constant dense<2> : tensor<29x40xi8>
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<17x40xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<17x40xi32>) -> tensor<17x40xi32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<17x29xi8>, tensor<29x40xi8>) outs(%f : tensor<17x40xi32>) {
+  ^bb0(%i: i8, %j: i8, %o: i32):
+    %p = arith.extui %i : i8 to i32
+    %q = arith.extsi %j : i8 to i32
+    %m = arith.muli %p, %q : i32
+    %t = arith.addi %o, %m : i32
+    linalg.yield %t : i32
+  } -> tensor<17x40xi32>
+  return %c : tensor<17x40xi32>
 }

@@ -9,7 +9,8 @@ Root: the region, whichever pass formed it, or the contraction alone. One contra
 or f32 with f32 accumulators, or of i8 with i32 ones, of any static M, N and K, any batches, and any
 order of their dimensions. The packed operand is the constant one. Of two computed ones the second
 is read in place where its columns are contiguous and the cache holds them, or is packed in each
-call where it pays for the rows of the first. Any elementwise epilogue, several results.
+call where it pays for the rows of the first. Any elementwise epilogue, several results. With AMX,
+16 rows or more of bf16 or i8 are multiplied by tile registers.
 Numerics: reassociating (accumulation in blocks); integers exact.
 Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 """

@@ -22,6 +22,10 @@ MATMUL_SHARE = 0.7
 """Share of the peak of multiply-adds that a matmul reaches: 350 to 398 of 512 GFLOP/s with data
 tiling."""
 
+MATRIX_SPEEDUP = 8
+"""Multiply-adds of bf16 by tile registers of AMX over those of f32 by vectors: half of the ratio of
+their peaks, 512 and 32 in a cycle, since loads of both come from the second cache."""
+
 MAX_CHAIN_LANES = 8
 """Lanes of elementwise code of IREE: LLVM prefers vectors of 256 bits where they are longer."""
 
@@ -45,12 +49,14 @@ SOURCE = "modelled from its cores, vectors and ports; --calibrate measures"
 def matmul_rates(device: CpuDevice) -> Mapping[str, float]:
     """Operations per second of matmuls by element type.
 
-    f16 and bf16 are widened to f32, except bf16 where two products are one instruction's.
+    f16 and bf16 are widened to f32, except bf16 where several products are one instruction's.
     """
     peak = 2.0 * device.cores * CLOCK * device.lanes * device.fma_ports
-    pairs = 2 if device.has("avx512bf16", "bf16") else 1
+    products = 2 if device.has("avx512bf16", "bf16") else 1
+    if device.has("amx-bf16"):
+        products = MATRIX_SPEEDUP
     rate = MATMUL_SHARE * (peak if device.has_fma else peak / 2)
-    return {"f32": rate, "f16": rate, "bf16": pairs * rate}
+    return {"f32": rate, "f16": rate, "bf16": products * rate}
 
 
 def vector_rate(device: CpuDevice) -> float:

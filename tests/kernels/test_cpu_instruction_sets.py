@@ -7,6 +7,7 @@ from torch import nn
 import mlirfuse
 from helpers.assembly import compiled, instructions
 from mlirfuse import targets
+from mlirfuse.kernels.vector import matrix
 
 FORMS = {
     "x86-64-v2": "mulps x",
@@ -65,6 +66,7 @@ PRODUCTS = {
     "alderlake": "vpdpbusd y",
     "cascadelake": "vpdpbusd z",
     "znver4": "vpdpbusd z",
+    "sapphirerapids": "tdpbssd t",
     "neoverse-n1": "sdot v",
 }
 """CPU -> the instruction of its products of i8."""
@@ -83,11 +85,48 @@ def test_matrix_instructions_of_bytes_are_left_to_iree(tmp_path):
     assert instructions(tmp_path)["smmla v"] >= 4
 
 
-@pytest.mark.parametrize(("cpu", "wanted"), [("znver4", True), ("x86-64-v4", False)])
-def test_products_of_bf16(cpu, wanted, tmp_path):
+@pytest.mark.parametrize(
+    ("cpu", "rows", "instruction"),
+    [
+        ("znver4", 30, "vdpbf16ps z"),
+        ("x86-64-v4", 30, "vfmadd231ps z"),
+        ("sapphirerapids", 30, "tdpbf16ps t"),
+        ("sapphirerapids", 15, "vdpbf16ps z"),
+    ],
+)
+def test_products_of_bf16(cpu, rows, instruction, tmp_path):
     model = nn.Sequential(nn.Linear(49, 64), nn.GELU()).eval().bfloat16()
-    compiled(model, (torch.ones(30, 49).bfloat16(),), f"cpu:{cpu}", tmp_path)
-    assert (instructions(tmp_path)["vdpbf16ps z"] >= 4) == wanted
+    compiled(model, (torch.ones(rows, 49).bfloat16(),), f"cpu:{cpu}", tmp_path)
+    found = instructions(tmp_path)
+    assert found[instruction] >= 4
+    others = {"vdpbf16ps z", "tdpbf16ps t"} - {instruction}
+    assert not any(found[other] for other in others)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
+def test_tiles_without_tile_registers(dtype, monkeypatch, tmp_path):
+    """Where Linux refuses the use of tile registers, the same tiles are computed without them."""
+    needed = {"avx512f", "avx512bw", "avx512vl", "avx512vnni", "avx512bf16", "avx512fp16"}
+    if missing := needed - set(targets.parse("cpu").cpu.features):
+        pytest.skip(f"the code for such CPUs needs {', '.join(sorted(missing))}")
+    monkeypatch.setattr(matrix, "REQUEST_PERMISSION", 0)
+    torch.manual_seed(3)
+    is_float = dtype == torch.bfloat16
+    x = torch.randn(50, 70).to(dtype) if is_float else torch.randint(-128, 128, (50, 70)).to(dtype)
+    w = torch.randn(70, 75).to(dtype) if is_float else torch.randint(-128, 128, (70, 75)).to(dtype)
+
+    class Product(nn.Module):
+        def forward(self, a):
+            return a.float() @ w.float() if is_float else torch._int_mm(a, w)
+
+    program = compiled(Product(), (x,), "cpu:sapphirerapids", tmp_path)
+    assert program.report.counts()["matmul_vector_kernel"] == 1
+    code = "".join(path.read_text() for path in tmp_path.glob("*.s"))
+    assert "tdpb" in code
+    assert f"${0x1023}" not in code
+    found, exact = torch.as_tensor(program(x)), x.double() @ w.double()
+    limit = 1e-6 * exact.abs().max().item() if is_float else 0
+    torch.testing.assert_close(found.double(), exact, rtol=0, atol=limit)
 
 
 def test_the_last_group_of_a_row_ends_with_it():

@@ -69,6 +69,9 @@ FORMS = {
     "halves": Form("bmk,bkn->bmn", SMALL, "f16"),
     "bfloats": Form("bmk,bkn->bmn", {**SMALL, "m": 40}, "bf16", residual=True),
     "odd_bfloats_constant": Form("bmk,bkn->bmn", {**SMALL, "k": 31}, "bf16", constant=True),
+    "bfloats_of_tiles": Form("bmk,bkn->bmn", {"b": 2, "m": 50, "n": 75, "k": 70}, "bf16", True),
+    "whole_tiles": Form("mk,kn->mn", {"m": 64, "n": 64, "k": 64}, "bf16", True, residual=True),
+    "bytes_of_tiles": Form("bmk,bkn->bmn", {"b": 2, "m": 50, "n": 75, "k": 100}, "i8", True),
     "bytes": Form("bmk,bkn->bmn", {**SMALL, "m": 35}, "i8"),
     "bytes_constant": Form("bcmk,bckn->bcmn", {**SMALL, "c": 2}, "i8", constant=True),
 }

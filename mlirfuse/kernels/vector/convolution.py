@@ -15,14 +15,20 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.convolution.analysis import Analysis, Classify, analyze, is_supported
-from mlirfuse.kernels.vector import executable, packing, products, register_tiles, windowed
+from mlirfuse.kernels.vector import executable, matrix, packing, products, register_tiles, windowed
 from mlirfuse.kernels.vector.dense import Dense, DenseKernel, InPlace
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
 from mlirfuse.kernels.vector.grouped import GroupedKernel
+from mlirfuse.kernels.vector.matrix import MatrixKernel
 from mlirfuse.kernels.vector.pointwise import literal
-from mlirfuse.kernels.vector.products import Product, is_product_of_bytes, operands_of
-from mlirfuse.kernels.vector.register_tiles import CACHE_WAY_BYTES
+from mlirfuse.kernels.vector.products import (
+    Operands,
+    Product,
+    is_product_of_bytes,
+    operands_of,
+)
+from mlirfuse.kernels.vector.register_tiles import CACHE_WAY_BYTES, RegisterTile
 from mlirfuse.kernels.vector.roles import MIN_PACKED_ROWS, classify_convolution
 from mlirfuse.kernels.vector.tiled import PACKED, SUMS, Tiled, Window
 from mlirfuse.kernels.vector.tiles import NotFlat
@@ -205,36 +211,34 @@ def _depthwise(found: Analysis, tiled: Tiled, device: CpuDevice) -> VectorKernel
 
 
 def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Plan:
-    pixels = tiled.extents[: max(1, len(found.loops.m_loops))]
     channel_step = channel_distance(found, image)
     kinds = operands_of(found.op, found.loops.image, found.loops.filter)
+    rows = math.prod(tiled.extents[: max(1, len(found.loops.m_loops))])
+    if channel_step == 1 and tiled.one_tap:
+        product = products.of_tiles(kinds, device, rows=rows)
+        if product is not None:
+            tile = matrix.register_tile(tiled.extents[-1], device)
+            depth = -(-found.in_channels // product.step) * product.step
+            problem = _problem(found, tiled, image, device, kinds, tile, depth)
+            with contextlib.suppress(NotFlat):
+                kernel = MatrixKernel(problem, device, product, kinds).write("matmul")
+                return Plan(found, tile.vectors * device.lanes, product, kernel)
     product = products.choose(kinds, device, contiguous=channel_step == 1)
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
     tile = register_tiles.choose(
-        math.prod(pixels) if tiled.one_tap else tiled.class_width,
+        rows if tiled.one_tap else tiled.class_width,
         -(-tiled.extents[-1] // device.lanes),
         tiled.taps * depth // group,
         device,
         row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
     )
-    columns = tile.vectors * device.lanes
-    tiles = -(-found.out_channels // columns)
-    size = math.prod((*found.groups, tiles, tiled.taps, depth, columns))
-    shifts = product is not None and product.shift != 0
-    problem = Dense(
-        **tiled.fields(),
-        tile=tile,
-        packed=builders.tensor_type([size], kinds.filter),
-        depth=depth,
-        sums=builders.tensor_type([math.prod((*found.groups, found.out_channels))], "i32")
-        if shifts
-        else None,
-        group_steps=tuple(_step(loop, found, image) for loop in found.loops.group_loops),
-        channel_step=channel_step,
-        channels=found.in_channels,
-        in_place=_in_place(found, device) if product is None else None,
-    )
+    problem = _problem(found, tiled, image, device, kinds, tile, depth)
+    if product is None:
+        problem = dataclasses.replace(problem, in_place=_in_place(found, device))
+    elif product.shift:
+        columns = math.prod((*found.groups, found.out_channels))
+        problem = dataclasses.replace(problem, sums=builders.tensor_type([columns], "i32"))
     entry = "matmul" if ops.is_contraction(found.op) else "convolution"
 
     def write(*, flat: bool) -> VectorKernel:
@@ -242,10 +246,36 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
             return DenseKernel(problem, device, flat=flat).write(entry)
         return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
 
+    columns = tile.vectors * device.lanes
     if problem.one_tap:
         with contextlib.suppress(NotFlat):
             return Plan(found, columns, product, write(flat=True))
     return Plan(found, columns, product, write(flat=False))
+
+
+def _problem(
+    found: Analysis,
+    tiled: Tiled,
+    image: Image,
+    device: CpuDevice,
+    kinds: Operands,
+    tile: RegisterTile,
+    depth: int,
+) -> Dense:
+    """The contraction with a packed filter of so many input channels."""
+    columns = tile.vectors * device.lanes
+    tiles = -(-found.out_channels // columns)
+    size = math.prod((*found.groups, tiles, tiled.taps, depth, columns))
+    return Dense(
+        **tiled.fields(),
+        tile=tile,
+        packed=builders.tensor_type([size], kinds.filter),
+        depth=depth,
+        sums=None,
+        group_steps=tuple(_step(loop, found, image) for loop in found.loops.group_loops),
+        channel_step=channel_distance(found, image),
+        channels=found.in_channels,
+    )
 
 
 def _in_place(found: Analysis, device: CpuDevice) -> InPlace | None:
@@ -280,20 +310,22 @@ def _step(loop: int | None, found: Analysis, image: Image) -> int:
 
 def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
     """Replaces a region by a call of its kernel; returns the call."""
-    group, shift = 1, 0
-    if plan.product is not None:
-        group, shift = plan.product.group, plan.product.shift
+    product = plan.product or Product(1, "", "f32")
     made: dict[str, ir.Value] = {}
     with ir.InsertionPoint(region), plan.found.op.location:
         if PACKED in plan.kernel.operands:
             made[PACKED] = from_filter(
                 plan.found,
-                lambda held: packing.packed(held, plan.found, plan.columns, group),
+                lambda held: packing.packed(
+                    held, plan.found, plan.columns, product.group, product.step
+                ),
                 "packed_filter",
             )
-        if shift:
+        if product.shift:
             made[SUMS] = from_filter(
-                plan.found, lambda held: packing.sums(held, plan.found, shift), "filter_sums"
+                plan.found,
+                lambda held: packing.sums(held, plan.found, product.shift),
+                "filter_sums",
             )
     return executable.replace(region, plan.kernel, made)
 

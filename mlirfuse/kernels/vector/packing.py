@@ -10,7 +10,7 @@ from mlirfuse.kernels.convolution.analysis import Analysis
 from mlirfuse.structured.ir import ops
 
 
-def packed(held: ir.Value, found: Analysis, columns: int | None, group: int) -> ir.Value:
+def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, unit: int) -> ir.Value:
     """A filter as [groups][tiles][taps][input channels / group][columns][group], in one dimension.
 
     Args:
@@ -18,7 +18,8 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int) -> 
       found: its convolution.
       columns: output channels of a tile; None for a depthwise convolution, whose filter is
         [taps][groups].
-      group: input channels that an instruction multiplies; zeros fill up the last group.
+      group: input channels that an instruction multiplies for each column.
+      unit: input channels of a step; zeros fill up the last one.
     """
     loops = found.loops
     depthwise = columns is None
@@ -31,7 +32,7 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int) -> 
     wanted = [loop for loop in order if loop in found.filter_loops]
     value = builders.transpose(held, [wanted.index(loop) for loop in found.filter_loops])
     if columns is not None:
-        value = _padded(value, len(wanted) - 2, group)
+        value = _padded(value, len(wanted) - 2, unit)
         value = split(value, len(loops.group_loops), columns)
         value = _grouped(value, group)
     return builders.collapse(value, [list(range(len(ops.shape(value))))])

@@ -2,6 +2,7 @@
 
     accumulator[n] += image[k] * filter[k, n] + ... + image[k + 3] * filter[k + 3, n]
 
+    tdpbf16ps, tdpbssd, ...    tiles of bf16 or of bytes of any signs     AMX: `matrix`
     vpdpbusd       four of u8 times s8      AVX-512 VNNI, AVX-VNNI
     sdot, usdot    four of s8, or u8, times s8     ARM
     vpmaddwd       two of i16, to which i8 is widened      any x86
@@ -22,6 +23,10 @@ from mlirfuse.targets.base import CpuDevice
 
 SHIFT = 128
 """Difference between a byte as unsigned and the same with its highest bit flipped as signed."""
+
+
+TILE_ROWS, TILE_BYTES = 16, 64
+"""Rows of a tile register of AMX, and bytes of a row."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class Product:
       intrinsic: LLVM's name of the instruction; empty for a multiplication and an addition.
       operand: element type of the vectors that it takes.
       adds: whether it adds to the accumulators.
+      of_tiles: whether it multiplies tile registers.
       shift: what is added to each element of the image: 0, or `SHIFT` or its negative, which are
         the same flip of a bit.
     """
@@ -60,7 +66,13 @@ class Product:
     intrinsic: str
     operand: str
     adds: bool = True
+    of_tiles: bool = False
     shift: int = 0
+
+    @property
+    def step(self) -> int:
+        """Elements of K of a step of the kernel."""
+        return self.group * (TILE_ROWS if self.of_tiles else 1)
 
 
 def is_product_of_bytes(op: ir.Operation) -> bool:
@@ -113,6 +125,24 @@ def choose(kinds: Operands, device: CpuDevice, *, contiguous: bool) -> Product |
         return None
     plain = Product(1, "", "i32", adds=False)
     return (_of_bytes(kinds, device) or _of_words(device) or plain) if contiguous else plain
+
+
+def of_tiles(kinds: Operands, device: CpuDevice, *, rows: int) -> Product | None:
+    """The product of tile registers; None where there is none, or too few rows to fill one.
+
+    Args:
+      kinds: the element types.
+      device: the CPU.
+      rows: rows of the image.
+    """
+    if rows < TILE_ROWS or device.vector_bytes != TILE_BYTES:
+        return None
+    if kinds.image == kinds.filter == "bf16" and device.has("amx-bf16"):
+        return Product(2, "llvm.x86.tdpbf16ps", "bf16", of_tiles=True)
+    if kinds.accumulator == "i32" and device.has("amx-int8"):
+        signs = ["u" if u else "s" for u in (kinds.image_is_unsigned, kinds.filter_is_unsigned)]
+        return Product(4, f"llvm.x86.tdpb{''.join(signs)}d", "i8", of_tiles=True)
+    return None
 
 
 def _of_bf16(device: CpuDevice) -> str:

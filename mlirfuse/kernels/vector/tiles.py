@@ -227,6 +227,10 @@ class TileKernel(ChannelKernel, abc.ABC):
 
     def _initial(self, positions: Sequence[Position]) -> list[str]:
         """The first values of the accumulators."""
+        return self._initial_vectors(positions)
+
+    def _initial_vectors(self, positions: Sequence[Position]) -> list[str]:
+        """The init at some positions."""
         problem = self.problem
         axes = problem.axes[problem.value]
         return [self.body.vector(problem.init, axes, position) for position in positions]
@@ -345,6 +349,11 @@ class TileKernel(ChannelKernel, abc.ABC):
         for number, name in enumerate(sums):
             at = self.writer.index(number * self.lanes)
             self.writer.line(f"vector.store {name}, {stack}[{at}] : {kind}, {self.kind}")
+        self._finish_rows(start, rows, stack, kind)
+
+    def _finish_rows(self, start: Linear, rows: int, stack: str, kind: str) -> None:
+        """Writes a loop with the epilogue of rows whose accumulators are in a buffer of a type."""
+        vectors = self.tile.vectors
 
         def step(row: str, _: list[str]) -> list[str]:
             places = [linear(row) * (vectors * self.lanes) + v * self.lanes for v in range(vectors)]
@@ -355,8 +364,12 @@ class TileKernel(ChannelKernel, abc.ABC):
                 for at in places
             ]
             here = [self._position(start + linear(row), 0, v) for v in range(vectors)]
-            self._finish(names, here)
+            self._finish(self._from_stack(names, here), here)
             return []
 
         self.writer.loop(0, rows, 1, [], [], step)
         self.body.forget()
+
+    def _from_stack(self, names: list[str], positions: list[Position]) -> list[str]:
+        """The accumulators of a row, from those in the buffer."""
+        return names
