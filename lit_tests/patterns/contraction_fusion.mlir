@@ -81,7 +81,7 @@ func.func @row_without_its_dimension(%a: tensor<1x64xf16>, %b: tensor<48x64xf16>
 
 // -----
 
-// The add has two users: nothing after the reshape is fused, nor a reshape that merges rows.
+// A value with two users is not fused, nor an op that reads an index of merged rows.
 // CHECK-LABEL: @only_the_matmuls
 // CHECK: %[[X:.*]] = flow.dispatch.region -> (tensor<1x48xf32>)
 // CHECK: flow.return
@@ -113,10 +113,48 @@ func.func @only_the_matmuls(%a: tensor<1x64xf16>, %g: tensor<2x64xf16>, %b: tens
   %h2 = tensor.empty() : tensor<96xf16>
   %t2 = linalg.generic {indexing_maps = [#un, #un], iterator_types = ["parallel"]} ins(%v2 : tensor<96xf32>) outs(%h2 : tensor<96xf16>) {
   ^bb0(%i: f32, %o: f16):
-    %r = arith.truncf %i : f32 to f16
+    %x = linalg.index 0 : index
+    %j = arith.index_cast %x : index to i32
+    %k = arith.sitofp %j : i32 to f32
+    %l = arith.addf %i, %k : f32
+    %r = arith.truncf %l : f32 to f16
     linalg.yield %r : f16
   } -> tensor<96xf16>
   return %v, %t, %t2 : tensor<48xf32>, tensor<48xf16>, tensor<96xf16>
+}
+
+// -----
+
+// Batches that are merged after the contraction are apart in its epilogue, and merged behind it.
+// CHECK-LABEL: @merged_batches
+// CHECK-SAME: %[[V:[a-z0-9]+]]: tensor<6x8xf32>)
+// CHECK: %[[W:.*]] = tensor.expand_shape %[[V]] {{\[\[}}0, 1], [2]]
+// CHECK: %[[Y:.*]] = flow.dispatch.region -> (tensor<2x3x8x5xf32>)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %[[W]] : tensor<2x3x8x5xf32>, tensor<2x3x8xf32>)
+// CHECK: tensor.collapse_shape %[[Y]] {{\[\[}}0, 1], [2], [3]]
+#ba = affine_map<(b, c, m, n, k) -> (b, c, m, k)>
+#bb = affine_map<(b, c, m, n, k) -> (b, c, k, n)>
+#bc = affine_map<(b, c, m, n, k) -> (b, c, m, n)>
+#id = affine_map<(b, m, n) -> (b, m, n)>
+#row = affine_map<(b, m, n) -> (b, m)>
+func.func @merged_batches(%a: tensor<2x3x8x4xf32>, %b: tensor<2x3x4x5xf32>, %s: tensor<6x8xf32>) -> tensor<6x8x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x3x8x5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x3x8x5xf32>) -> tensor<2x3x8x5xf32>
+  %c = linalg.generic {indexing_maps = [#ba, #bb, #bc], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction"]} ins(%a, %b : tensor<2x3x8x4xf32>, tensor<2x3x4x5xf32>) outs(%f : tensor<2x3x8x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<2x3x8x5xf32>
+  %v = tensor.collapse_shape %c [[0, 1], [2], [3]] : tensor<2x3x8x5xf32> into tensor<6x8x5xf32>
+  %h = tensor.empty() : tensor<6x8x5xf32>
+  %y = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v, %s : tensor<6x8x5xf32>, tensor<6x8xf32>) outs(%h : tensor<6x8x5xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.mulf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<6x8x5xf32>
+  return %y : tensor<6x8x5xf32>
 }
 
 // -----

@@ -50,16 +50,17 @@ def _epilogue(question: tuple[ir.Operation, int, bool]) -> list[ir.Operation]:
 
 
 def with_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
-    """The contraction with its epilogue, behind a collapse of unit dimensions if there is one."""
+    """The contraction with its epilogue, behind a collapse of dimensions if there is one."""
     found = epilogue(contraction, max_operands) or collapsed_epilogue(contraction, max_operands)
     return [contraction, *found]
 
 
 def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
-    """A collapse of unit dimensions after the contraction, and the elementwise ops after it.
+    """A collapse of dimensions after the contraction, and the elementwise ops after it.
 
-    Each op is the only user of the one before and reads it at the loops where it writes. Empty
-    without an elementwise op.
+    Each op is the only user of the one before and reads it at the loops where it writes; none reads
+    the index of a loop, unless unit dimensions alone are collapsed. Empty without an elementwise
+    op.
     """
     users = ops.users(contraction.results[0])
     if len(users) != 1 or users[0].name != "tensor.collapse_shape":
@@ -69,12 +70,14 @@ def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.
     sizes = ops.shape(users[0].results[0])
     if not sizes:
         return []  # a tensor of rank 0 cannot be expanded again
-    if [n for n in ops.shape(contraction.results[0]) if n != 1] != [n for n in sizes if n != 1]:
-        return []
+    wide = [n for n in ops.shape(contraction.results[0]) if n != 1]
+    keeps_loops = wide == [n for n in sizes if n != 1]
     group, last = [contraction, users[0]], users[0]
     while True:
         users = ops.users(last.results[0])
         if len(users) != 1 or not _updates(users[0], last):
+            break
+        if ops.reads_index(users[0]) and not keeps_loops:
             break
         wider = [*group, users[0]]
         if len(slices.operands_of(wider)) + 1 > max_operands:
