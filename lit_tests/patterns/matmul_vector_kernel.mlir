@@ -85,6 +85,40 @@ func.func @slice_with_strides(%x: tensor<127x16xf32>) -> tensor<64x24xf32> {
 
 // -----
 
+// Rows of f16 are widened by vectors into a buffer, whose elements are broadcast.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: %[[BUFFER:.*]] = memref.alloca() : memref<{{.*}}xf32>
+// CHECK: %[[ROW:.*]] = vector.maskedload {{.*}} : memref<320xf16>
+// CHECK: %[[WIDE:.*]] = arith.extf %[[ROW]] : vector<8xf16> to vector<8xf32>
+// CHECK: vector.store %[[WIDE]], %[[BUFFER]]
+// CHECK: memref.load %[[BUFFER]]
+// CHECK-LABEL: @widened_rows
+func.func @widened_rows(%a: tensor<8x40xf16>) -> tensor<8x24xf32> {
+  %b = arith.constant dense<2.0> : tensor<40x24xf16>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<8x24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<8x24xf32>) -> tensor<8x24xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<8x40xf16>, tensor<40x24xf16>) outs(%f : tensor<8x24xf32>) -> tensor<8x24xf32>
+  return %c : tensor<8x24xf32>
+}
+
+// -----
+
+// Few rows are not: the buffer is written for each tile of columns.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK-NOT: memref.alloca
+// CHECK-LABEL: @few_rows_of_f16
+func.func @few_rows_of_f16(%a: tensor<2x40xf16>) -> tensor<2x24xf32> {
+  %b = arith.constant dense<2.0> : tensor<40x24xf16>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x24xf32>) -> tensor<2x24xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<2x40xf16>, tensor<40x24xf16>) outs(%f : tensor<2x24xf32>) -> tensor<2x24xf32>
+  return %c : tensor<2x24xf32>
+}
+
+// -----
+
 // For fewer rows packing takes too large a part of the time.
 // WHY-LABEL: @no_kernel_few_rows
 // WHY: matmul_vector_kernel

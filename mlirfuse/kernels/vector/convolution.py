@@ -32,6 +32,7 @@ from mlirfuse.kernels.vector.register_tiles import CACHE_WAY_BYTES, RegisterTile
 from mlirfuse.kernels.vector.roles import MIN_PACKED_ROWS, classify_convolution
 from mlirfuse.kernels.vector.tiled import PACKED, SUMS, Tiled, Window
 from mlirfuse.kernels.vector.tiles import NotFlat
+from mlirfuse.kernels.vector.widened import WidenedKernel, is_widened
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -243,7 +244,8 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
 
     def write(*, flat: bool) -> VectorKernel:
         if product is None:
-            return DenseKernel(problem, device, flat=flat).write(entry)
+            kernel = WidenedKernel if is_widened(problem, device) else DenseKernel
+            return kernel(problem, device, flat=flat).write(entry)
         return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
 
     columns = tile.vectors * device.lanes

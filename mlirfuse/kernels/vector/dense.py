@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -25,6 +25,15 @@ from mlirfuse.kernels.vector.tiles import TileKernel
 from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
+
+Element = Callable[[int, int], str]
+"""The element of the image of a pixel of the tile at a tap along x, in all lanes."""
+
+Place = Callable[[int, int], Linear]
+"""The offset of its first channel."""
+
+Add = Callable[[Linear, list[str], Element], list[str]]
+"""Adds the elements of one input channel times the filter's to accumulators."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -201,23 +210,47 @@ class DenseKernel(TileKernel):
             channel_step = dense.in_place.channel_step
             weights = self._moved(self.column, dense.in_place.group_steps)
 
-        def step(channel: str, held: list[str]) -> list[str]:
+        def add(channel: Linear, held: list[str], element: Element) -> list[str]:
             sums = list(held)
             for number in self._class_taps():
                 used = self._used(start, rows, number)
                 if not used:
                     continue
-                place = weights + linear(channel) * channel_step + number * dense.channels * wide
+                place = weights + channel * channel_step + number * dense.channels * wide
                 loaded = [self._weights(place, vector) for vector in range(vectors)]
                 for row in used:
-                    element = (
-                        at + linear(channel) * dense.channel_step + self._place(start, row, number)
-                    )
-                    broadcast = self.math.broadcast(self.image, dense.image.type, element)
+                    broadcast = element(row, number)
                     for vector in range(vectors):
                         n = row * vectors + vector
                         sums[n] = self.math.multiply_add(broadcast, loaded[vector], sums[n])
             return sums
+
+        def place(row: int, tap: int) -> Linear:
+            return at + self._place(start, row, tap)
+
+        return self._write_channels(rows, sums, place, add)
+
+    def _write_channels(self, rows: int, sums: list[str], place: Place, add: Add) -> list[str]:
+        """Writes the loop over input channels.
+
+        Args:
+          rows: pixels of the tile.
+          sums: the accumulators.
+          place: offset in the image of a pixel's first channel at a tap along x.
+          add: writes the multiply-adds of one channel, from the element of each pixel and tap.
+
+        Returns:
+          The accumulators after it.
+        """
+        dense = self.dense
+
+        def step(channel: str, held: list[str]) -> list[str]:
+            offset = linear(channel) * dense.channel_step
+
+            def element(row: int, tap: int) -> str:
+                return self.math.broadcast(self.image, dense.image.type, place(row, tap) + offset)
+
+            return add(linear(channel), held, element)
 
         return self.writer.loop(self.start, self.stop, 1, sums, [self.kind] * len(sums), step)
 
