@@ -17,9 +17,10 @@ from mlirfuse.kernels.vector.writer import linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
-MIN_ROWS = 6
+MIN_ROWS = 4
 """Pixels of a tile from which the buffer pays: each of its vectors is stored and loaded again, and
-serves only the columns of the tile."""
+serves only the columns of the tile. Calls of Mx1024x512 of f16 on one thread with AVX2 take 175 us
+in place of 199 with M of 4, and 315 in place of 379 with 8; 3x4000x64 takes 83 and 78."""
 
 L1_FRACTION = 4
 """Bytes of the first cache over those of the buffer; the rest is for the filter."""
