@@ -15,13 +15,15 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.lane_ops import LaneOps
-from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 from mlirfuse.kernels.vector.row_schedule import STACK_BYTES
-from mlirfuse.kernels.vector.row_sort import RADIX_BITS, RowSort, SortMemory
+from mlirfuse.kernels.vector.row_sort import RowSort, SortMemory, allocate
 from mlirfuse.kernels.vector.tiles import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
+
+RADIX_BITS = 8
+"""Bits of a digit: a histogram of 1 KiB for each digit of a key stays in the first cache."""
 
 COUNTER = "i32"
 """Type of the counters of digits."""
@@ -65,13 +67,13 @@ class Records:
         self.problem, self.writer, self.memory = problem, writer, memory
         self.capacity, self.scalars = capacity, LaneOps(writer)
         kinds = [problem.record] if problem.is_packed else [problem.key.held, COUNTER]
-        self.counters = self._stack(COUNTER, passes(problem) << RADIX_BITS)
+        self.counters = allocate(writer, COUNTER, passes(problem) << RADIX_BITS)
         counted = 4 * passes(problem) << RADIX_BITS
         held = sum(2 * capacity * int(kind[1:]) // 8 for kind in kinds)
         self.scratch: tuple[ir.Type, ...] = ()
         self.start: Linear = Linear()
         if held + counted <= STACK_BYTES:
-            self.parts = [(*self._stack(kind, 2 * capacity), kind) for kind in kinds]
+            self.parts = [(*allocate(writer, kind, 2 * capacity), kind) for kind in kinds]
             return
         size = blocks * 2 * capacity
         first = len(problem.outputs)
@@ -80,14 +82,6 @@ class Records:
             for number, kind in enumerate(kinds)
         ]
         self.scratch = tuple(ir.Type.parse(f"tensor<{size}x{kind}>") for kind in kinds)
-
-    def _stack(self, element: str, size: int) -> tuple[str, str]:
-        kind = f"memref<{size}x{element}>"
-        name = self.writer.value(
-            f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
-            f" array<i32: 0, 0>}}> : () -> {kind}"
-        )
-        return name, kind
 
     def begin(self, block: str) -> None:
         """Chooses the part of the buffer that a workgroup has."""

@@ -10,13 +10,10 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.lane_ops import LaneOps
+from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 from mlirfuse.kernels.vector.sort_keys import Key
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
-
-RADIX_BITS = 8
-"""Bits of a digit: a histogram of 1 KiB for each digit of a key stays in the first cache."""
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
@@ -118,6 +115,16 @@ class RowSort:
             else:
                 axes.append((dimension, size))
         return axes
+
+
+def allocate(writer: Writer, element: str, size: int) -> tuple[str, str]:
+    """Writes a buffer on the stack; returns its name and its type."""
+    kind = f"memref<{size}x{element}>"
+    name = writer.value(
+        f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
+        f" array<i32: 0, 0>}}> : () -> {kind}"
+    )
+    return name, kind
 
 
 class SortMemory:

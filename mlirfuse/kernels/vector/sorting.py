@@ -7,14 +7,18 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.codegen.tile_writer import attempted
-from mlirfuse.kernels.vector import executable, radix_sort
+from mlirfuse.kernels.vector import executable, network_sort, radix_sort
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.merge_network import comparators
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_sort import RowSort, SortOutput, View
 from mlirfuse.kernels.vector.sort_keys import INFINITY, INTEGERS, Key
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.sorts import Sort
 from mlirfuse.targets.base import CpuDevice
+
+MAX_NETWORK_EXCHANGES = 1024
+"""Exchanges of a network that is written out: as many are compiled in about a second."""
 
 
 def plan(found: Sort, device: CpuDevice) -> VectorKernel | NoMatch:
@@ -71,4 +75,16 @@ def _view(value: ir.Value) -> View:
 
 
 def _kernel(problem: RowSort, device: CpuDevice) -> VectorKernel:
+    """Writes the kernel in the form that is modelled to be the fastest."""
+    if _has_network(problem):
+        digits = radix_sort.cycles(problem, problem.columns)
+        if network_sort.cycles(problem, device) < digits:
+            return network_sort.kernel(problem, "sort", device)
     return radix_sort.kernel(problem, "sort", device)
+
+
+def _has_network(problem: RowSort) -> bool:
+    """Whether a row can be sorted by a network that is written out."""
+    if not problem.is_packed or problem.columns > MAX_NETWORK_EXCHANGES:
+        return False
+    return len(comparators(problem.columns, problem.count)) <= MAX_NETWORK_EXCHANGES
