@@ -28,8 +28,12 @@ RADIX_BITS = 8
 COUNTER = "i32"
 """Type of the counters of digits."""
 
-CYCLES_PER_PASS = 4
-"""Cycles in which an element's digit is counted, and the element is moved."""
+CYCLES_PER_PASS = 8
+"""Cycles in which an element's digit is counted, and the element is moved: twice the latency of a
+counter that is loaded after it was stored."""
+
+CYCLES_PER_COUNTER = 3
+"""Cycles in which a counter is cleared and added up."""
 
 
 def passes(problem: RowSort) -> int:
@@ -38,8 +42,8 @@ def passes(problem: RowSort) -> int:
 
 
 def cycles(problem: RowSort, columns: int) -> int:
-    """The modelled cycles of sorting some elements: passes over them, and over the counters."""
-    return passes(problem) * (CYCLES_PER_PASS * columns + 2 * 2**RADIX_BITS)
+    """The modelled cycles of some elements: passes over them, and over the counters."""
+    return passes(problem) * (CYCLES_PER_PASS * columns + CYCLES_PER_COUNTER * 2**RADIX_BITS)
 
 
 def kernel(problem: RowSort, entry: str, device: CpuDevice) -> VectorKernel:
@@ -56,15 +60,12 @@ class Records:
 
     Attributes:
       problem: the sort.
-      memory: the tensors.
       capacity: records that each half of the buffer holds.
       scratch: types of the tensors that hold the records of all workgroups.
     """
 
-    def __init__(
-        self, problem: RowSort, writer: Writer, memory: SortMemory, capacity: int, blocks: int
-    ) -> None:
-        self.problem, self.writer, self.memory = problem, writer, memory
+    def __init__(self, problem: RowSort, writer: Writer, capacity: int, blocks: int) -> None:
+        self.problem, self.writer = problem, writer
         self.capacity, self.scalars = capacity, LaneOps(writer)
         kinds = [problem.record] if problem.is_packed else [problem.key.held, COUNTER]
         self.counters = allocate(writer, COUNTER, passes(problem) << RADIX_BITS)
@@ -230,7 +231,7 @@ class _RadixKernel:
         read = problem.columns * ops.element_bits(problem.source.value) / 8
         self.size = block_size(problem.rows, work, read, device)
         self.blocks = -(-problem.rows // self.size)
-        self.records = Records(problem, self.writer, self.memory, problem.columns, self.blocks)
+        self.records = Records(problem, self.writer, problem.columns, self.blocks)
 
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.codegen.tile_writer import attempted
-from mlirfuse.kernels.vector import executable, network_sort, radix_sort
+from mlirfuse.kernels.vector import executable, merge_sort, network_sort, radix_sort, row_selection
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.merge_network import comparators
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
@@ -16,10 +18,6 @@ from mlirfuse.kernels.vector.sort_keys import INFINITY, INTEGERS, Key
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.sorts import Sort
 from mlirfuse.targets.base import CpuDevice
-
-MAX_NETWORK_EXCHANGES = 1024
-"""Exchanges of a network that is written out: as many are compiled in about a second."""
-
 
 def plan(found: Sort, device: CpuDevice) -> VectorKernel | NoMatch:
     """Plans the kernel of a sort, or gives the reason why there is none."""
@@ -76,15 +74,23 @@ def _view(value: ir.Value) -> View:
 
 def _kernel(problem: RowSort, device: CpuDevice) -> VectorKernel:
     """Writes the kernel in the form that is modelled to be the fastest."""
-    if _has_network(problem):
-        digits = radix_sort.cycles(problem, problem.columns)
-        if network_sort.cycles(problem, device) < digits:
-            return network_sort.kernel(problem, "sort", device)
-    return radix_sort.kernel(problem, "sort", device)
+    lanes = network_sort.lanes(problem, device)
+    rows, groups = (-(-n // device.cores) for n in (problem.rows, -(-problem.rows // lanes)))
+    forms: list[tuple[float, Callable[[RowSort, str, CpuDevice], VectorKernel]]]
+    forms = [(rows * radix_sort.cycles(problem, problem.columns), radix_sort.kernel)]
+    if row_selection.selects(problem):
+        forms.append((rows * row_selection.cycles(problem, device), row_selection.kernel))
+    if problem.is_packed and _has_network(problem):
+        forms.append((groups * network_sort.cycles(problem, device), network_sort.kernel))
+    elif problem.is_packed and merge_sort.held_bytes(problem, device) <= device.l2_bytes // 2:
+        forms.append((groups * merge_sort.cycles(problem, device), merge_sort.kernel))
+    _, write = min(forms, key=lambda form: form[0])
+    return write(problem, "sort", device)
 
 
 def _has_network(problem: RowSort) -> bool:
     """Whether a row can be sorted by a network that is written out."""
-    if not problem.is_packed or problem.columns > MAX_NETWORK_EXCHANGES:
+    limit = merge_sort.MAX_NETWORK_EXCHANGES
+    if problem.columns > limit:
         return False
-    return len(comparators(problem.columns, problem.count)) <= MAX_NETWORK_EXCHANGES
+    return len(comparators(problem.columns, problem.count)) <= limit
