@@ -8,12 +8,18 @@
 
 Root: the sum that selects the index of each rank, an `iree_linalg_ext.sort` whose comparator
 compares one function of both elements, or an `iree_linalg_ext.topk` of integers. With it go the
-ops that compute the ranks, the indices in another type, the elements with these indices, and slices
-of the first elements. Any rank and any sorted dimension; one row or many. Static sizes; floats of 16
-to 64 bits and integers. Stable; NaN is the largest number, and the two zeros are equal, where the
-comparator does not say otherwise.
-Numerics: exact. A comparator of floats, such as `oge`, is no order with NaN: then NaN is the largest
-number, where IREE's result depends on the places of all elements.
+ops that compute the ranks, the indices in another type, the elements with these indices, and
+slices of the first elements. Any rank and any sorted dimension, one row or many. Static sizes;
+floats of 16 to 64 bits and integers of 8 to 64. The order is stable; by ranks, NaN is the largest
+number and both zeros are equal; a comparator says so itself.
+
+Short rows are in lanes, sorted by a network; longer ones, too, by merges of such blocks; where rows
+are few or very long, each is sorted by the digits of its keys. The first elements of long rows are
+selected by comparing vectors with the last of the best so far. A model of the cycles chooses.
+
+Numerics: exact. `oge` and `ole` of floats give no order of NaN, and the place of NaN in IREE's
+result depends on all elements: here NaN is the largest number. An element of `topk` that is the
+least integer has its index, for which IREE's result has the largest integer.
 Source: Knuth, The Art of Computer Programming, volume 3, 5.2.5.
 """
 

@@ -159,12 +159,13 @@ def expected(case, x):
     unknown = np.isnan(wide)
     key = np.where(unknown, 0, wide)
     # By the last key first: NaN, then the number, then the index.
-    sign = -1 if case.descending else 1
+    if case.descending:  # the complement of an integer, whose opposite may be out of range
+        key, unknown = (~key if key.dtype.kind == "i" else -key), ~unknown
     index = np.broadcast_to(
         np.arange(x.shape[case.axis]).reshape([-1 if n == case.axis else 1 for n in range(x.ndim)]),
         x.shape,
     )
-    found = np.lexsort((index, sign * key, sign * unknown.astype(int)), axis=case.axis)
+    found = np.lexsort((index, key, unknown), axis=case.axis)
     return np.take(found, np.arange(case.kept), axis=case.axis)
 
 

@@ -15,7 +15,7 @@ TARGETS = ("cpu:host", "cpu:x86-64-v3", "cpu:x86-64")
 """This machine, AVX2, and SSE2: vectors of 16 to 64 bytes."""
 
 PASSES = "sort_vector_kernel"
-ELEMENTS = ("f32", "f16", "bf16", "f64", "i8", "i16", "i32", "i64")
+ELEMENTS = ("f32", "f16", "bf16", "i8", "i16", "i32", "i64")
 
 
 def case(name, text, x, expected):
@@ -43,7 +43,7 @@ def exchanged(name, shape, dim=-1, element="f32", *, descending=False, count=0, 
     one = sort_text.Case(shape, dim, element, descending=descending, count=count)
     x, axis = sort_text.elements(one, len(name)), one.axis
     if "f" in element:
-        x = np.nan_to_num(x, nan=2.0, posinf=np.inf, neginf=-np.inf)
+        x = np.where(np.isnan(x), np.ones_like(x), x)
     index = sort_text.expected(one, x)
     places = index.astype(np.int64)
     given, wide = tensor(shape, element), tensor(shape, "i64")
@@ -84,8 +84,6 @@ func.func @main(%x: {given}) -> ({tensor(one.result, element)}, {tensor(one.resu
     return case(name, text, x, (np.take_along_axis(x, index, axis), places))
 
 
-
-
 BUILT = [
     *(ranked(f"network_{e}", shape=(37, 21), element=e) for e in ELEMENTS),
     *(ranked(f"first_{e}", shape=(19, 33), element=e, count=3, descending=True) for e in ELEMENTS),
@@ -102,7 +100,7 @@ BUILT = [
     exchanged("merges_of_columns", (257, 34), 0, element="f16"),
     exchanged("digits", (1, 1500), element="f32", descending=True),
     exchanged("digits_of_64_bits", (2, 900), element="i64"),
-    exchanged("digits_of_doubles", (1, 777), element="f64", numbered=False),
+    exchanged("digits_with_a_tensor", (1, 777), numbered=False),
     exchanged("selection", (3, 1111), count=9, descending=True),
     exchanged("selection_of_16_bits", (1, 700), element="bf16", count=30),
     exchanged("selection_of_64_bits", (2, 800), element="i64", count=5, descending=True),
@@ -112,13 +110,23 @@ BUILT = [
 CASES = {one.name: one for one in BUILT}
 
 
+NARROW = (
+    *("network_f32", "network_bf16", "network_i64", "first_f16", "leading_dimension", "merges"),
+    *("merges_of_16_bits", "digits", "digits_of_64_bits", "selection", "selection_of_16_bits"),
+)
+"""The cases that are run for smaller vectors than this machine's."""
+
+RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW, TARGETS[2]: NARROW}
+
+
 @functools.cache
 def outcomes(target):
-    return Batch(cases=BUILT, pipeline=PASSES, target=target).run()
+    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
+)
 def test_numerics(target, name):
     found = outcomes(target)[name]
     assert dict(found.fired) == dict(found.case.fires), found.refused

@@ -256,7 +256,9 @@ class _RadixKernel:
         def fill(column: str, _: list[str]) -> list[str]:
             element = memory.load(problem.source, memory.at(problem.source, starts, column))
             key = problem.key.write(LaneOps(writer), element)
-            records.store(records.record(key, column), writer.index(linear(source) + linear(column)))
+            records.store(
+                records.record(key, column), writer.index(linear(source) + linear(column))
+            )
             return []
 
         writer.loop(0, problem.columns, 1, [], [], fill)

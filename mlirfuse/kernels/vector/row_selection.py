@@ -53,7 +53,11 @@ def cycles(problem: RowSort, device: CpuDevice) -> float:
     sorts = appended / (capacity(problem) - problem.count)
     vectors = problem.columns * CYCLES_PER_VECTOR / device.lanes
     step = VECTORS * device.lanes
-    return vectors + problem.count * (ratio.bit_length() - 1) * step + sorts * radix_sort.cycles(problem, capacity(problem))
+    return (
+        vectors
+        + problem.count * (ratio.bit_length() - 1) * step
+        + sorts * radix_sort.cycles(problem, capacity(problem))
+    )
 
 
 def kernel(problem: RowSort, entry: str, device: CpuDevice) -> VectorKernel:
@@ -134,9 +138,7 @@ class _SelectionKernel:
         """Whether some elements of a step may be candidates; the last step always has some."""
         writer, problem, lanes = self.writer, self.problem, self.lanes
         end = writer.index(linear(column) + self.step)
-        inside = writer.value(
-            f"arith.cmpi slt, {end}, {writer.index(problem.columns)} : index"
-        )
+        inside = writer.value(f"arith.cmpi slt, {end}, {writer.index(problem.columns)} : index")
         element = ops.element_type(problem.source.value)
         kind, held = memref(problem.source.value.type), lanes.type(element)
 
@@ -193,9 +195,7 @@ class _SelectionKernel:
             f"arith.cmpi sgt, {count}, {writer.index(capacity(problem) - self.step)} : index"
         )
         end = writer.index(linear(column) + self.step)
-        ends = writer.value(
-            f"arith.cmpi sge, {end}, {writer.index(problem.columns)} : index"
-        )
+        ends = writer.value(f"arith.cmpi sge, {end}, {writer.index(problem.columns)} : index")
         due = writer.value(f"arith.ori {full}, {ends} : i1")
 
         def compact() -> list[str]:

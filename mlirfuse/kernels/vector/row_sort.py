@@ -15,6 +15,7 @@ from mlirfuse.kernels.vector.sort_keys import Key
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
     """A tensor with the dimensions of the sorted one.

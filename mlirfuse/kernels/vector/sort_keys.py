@@ -124,5 +124,3 @@ def _applied(
             f" -> {lanes.type(str(op.results[0].type))}"
         )
     return operand(result)
-
-

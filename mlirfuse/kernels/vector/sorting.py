@@ -19,6 +19,7 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.sorts import Sort
 from mlirfuse.targets.base import CpuDevice
 
+
 def plan(found: Sort, device: CpuDevice) -> VectorKernel | NoMatch:
     """Plans the kernel of a sort, or gives the reason why there is none."""
     key = _key(found)
@@ -32,7 +33,7 @@ def plan(found: Sort, device: CpuDevice) -> VectorKernel | NoMatch:
         return NoMatch(Reason.NOT_PROFITABLE, "a sort of no elements")
     if ops.num_elements(found.source) >= MAX_INDEX:
         return NoMatch(Reason.STRUCTURE, "a sort of more elements than 32-bit offsets have")
-    source, axes = _view(found.source), range(len(sizes))
+    source = _view(found.source)
     outputs = tuple(
         SortOutput(
             View.of(one.value, one.axes),

@@ -31,6 +31,20 @@ class SortResult:
     axes: tuple[int, ...]
 
 
+def exclusive(found: Order) -> set[ir.Operation]:
+    """The ops of indices that only the root and each other use, with the root."""
+    left = {*found.group}
+    while True:
+        others = {
+            op
+            for op in left
+            if op != found.root and any(user not in left for user in ops.users(op.results[0]))
+        }
+        if not others:
+            return left
+        left -= others
+
+
 def with_users(
     root: SortResult, found: Order, *, takes_gathers: bool
 ) -> tuple[list[ir.Operation], list[SortResult]]:

@@ -119,20 +119,6 @@ def order(root: ir.Operation) -> Order | None:
         return None
 
 
-def exclusive(found: Order) -> set[ir.Operation]:
-    """The ops of indices that only the root and each other use, with the root."""
-    left = {*found.group}
-    while True:
-        others = {
-            op
-            for op in left
-            if op != found.root and any(user not in left for user in ops.users(op.results[0]))
-        }
-        if not others:
-            return left
-        left -= others
-
-
 def _order(root: ir.Operation) -> Order:
     found = _Sum(root)
     if ops.element_type(root.results[0]) != "i32":

@@ -21,7 +21,7 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import orders
 from mlirfuse.structured.recognize.comparators import Comparator, comparator, larger
-from mlirfuse.structured.recognize.order_users import SortResult, with_users
+from mlirfuse.structured.recognize.order_users import SortResult, exclusive, with_users
 
 SORT = "iree_linalg_ext.sort"
 TOPK = "iree_linalg_ext.topk"
@@ -66,7 +66,7 @@ def sort(root: ir.Operation, max_operands: int) -> Sort | NoMatch | None:
 
 def _ranked(found: orders.Order, max_operands: int) -> Sort | NoMatch:
     """A sort by ranks, with the gathers of its elements where they can join."""
-    own = orders.exclusive(found)
+    own = exclusive(found)
     group = [op for op in found.group if op in own]
     root = SortResult(found.root.results[0], None, found.axes)
     blocked: NoMatch | None = None
@@ -97,10 +97,10 @@ def _static(root: ir.Operation) -> NoMatch | None:
 
 def _exchanged(root: ir.Operation, max_operands: int) -> Sort | NoMatch:
     """An `iree_linalg_ext.sort`, with slices of its first elements."""
-    number = comparator(root)
-    if isinstance(number, NoMatch):
-        return number
-    operand, comparison = number
+    compared = comparator(root)
+    if isinstance(compared, NoMatch):
+        return compared
+    operand, comparison = compared
     source, dimension = root.operands[operand], int(root.attributes["dimension"].value)
     rank = len(ops.shape(source))
     cuts = _first_elements(root, dimension)
