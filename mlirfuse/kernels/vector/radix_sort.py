@@ -41,9 +41,9 @@ def passes(problem: RowSort) -> int:
     return -(-problem.key.bits // RADIX_BITS)
 
 
-def cycles(problem: RowSort, columns: int) -> int:
+def cycles(problem: RowSort, columns: int) -> float:
     """The modelled cycles of some elements: passes over them, and over the counters."""
-    return passes(problem) * (CYCLES_PER_PASS * columns + CYCLES_PER_COUNTER * 2**RADIX_BITS)
+    return passes(problem) * (CYCLES_PER_PASS * columns + (CYCLES_PER_COUNTER << RADIX_BITS))
 
 
 def kernel(problem: RowSort, entry: str, device: CpuDevice) -> VectorKernel:

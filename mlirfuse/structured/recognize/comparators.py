@@ -129,4 +129,4 @@ def _same(
         if {n: a.attributes[n] for n in a.attributes} != {n: b.attributes[n] for n in b.attributes}:
             return False
         known[a.results[0]] = b.results[0]
-    return known.get(one[2]) == other[2]
+    return bool(known.get(one[2]) == other[2])
