@@ -312,6 +312,7 @@ util.func public @function_of_an_element(%x: tensor<40x20xf32>) -> tensor<40x20x
 // CHECK: %[[Y:.*]]:2 = flow.dispatch @vector_kernel_{{.*}}::@sort_{{.*}}(%[[X]])
 // CHECK: return %[[Y]]#0, %[[Y]]#1
 // TOTAL-LABEL: @selection
+// TOTAL-NOT: flow.dispatch
 // TOTAL: iree_linalg_ext.sort
 util.func public @selection(%x: tensor<3x300xf32>) -> (tensor<3x2xf32>, tensor<3x2xi64>) {
   %e = tensor.empty() : tensor<3x300xi64>

@@ -75,7 +75,7 @@ def _ranked(found: orders.Order, max_operands: int) -> Sort | NoMatch:
         members = slices.in_order({*group, *users})
         blocked = slices.check(members, max_operands, any_result=True)
         if blocked is None:
-            kept = set(slices.results_of(members))
+            by_value = {one.value: one for one in results}
             comparison = Comparator(found.descending, None, is_total=True)
             return Sort(
                 tuple(members),
@@ -83,7 +83,7 @@ def _ranked(found: orders.Order, max_operands: int) -> Sort | NoMatch:
                 found.dimension,
                 found.count,
                 comparison,
-                tuple(r for r in results if r.value in kept),
+                tuple(by_value[value] for value in slices.results_of(members)),
             )
     assert blocked is not None
     return blocked
