@@ -88,6 +88,7 @@ _NAMES = (
     "softmax_fusion",
     "sort_fusion",
     "sort_triton_kernel",
+    "sort_vector_kernel",
     "split_concat_fusion",
     "transpose_matmul_fusion",
     "weight_packing_rewrite",

@@ -21,7 +21,7 @@ from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.sort.analysis import SortAnalysis, analyze_order
 from mlirfuse.kernels.sort.family import plan_sort
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.recognize import orders
+from mlirfuse.structured.recognize import order_users, orders
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -37,25 +37,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     plan = plan_sort(analysis, ctx.target)
     if isinstance(plan, NoMatch):
         return plan
-    own = _exclusive(found)
+    own = order_users.exclusive(found)
     shared = tuple(op for op in found.group if op not in own)
     group = [op for op in found.group if op in own]
     blocked = slices.check(group, ctx.target.max_operands, any_result=True)
     return blocked or Match(root, tuple(group), shared)
-
-
-def _exclusive(found: orders.Order) -> set[ir.Operation]:
-    """The ops that only the root and each other use, with the root."""
-    left = {*found.group}
-    while True:
-        others = {
-            op
-            for op in left
-            if op != found.root and any(user not in left for user in ops.users(op.results[0]))
-        }
-        if not others:
-            return left
-        left -= others
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -100,6 +100,7 @@ DEFAULT: tuple[str, ...] = (
     "scatter_fusion",
     # The same, before sums of comparisons are grouped as reductions.
     "sort_fusion",
+    "sort_vector_kernel",
     # A gather's neighbours go with it, before they are taken without it.
     "gather_fusion",
     "scan_fusion",

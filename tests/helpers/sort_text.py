@@ -2,7 +2,10 @@
 
 import dataclasses
 
+import ml_dtypes
 import numpy as np
+
+from helpers.harness import FLOATS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,10 +159,53 @@ def expected(case, x):
     unknown = np.isnan(wide)
     key = np.where(unknown, 0, wide)
     # By the last key first: NaN, then the number, then the index.
-    sign = -1 if case.descending else 1
+    if case.descending:  # the complement of an integer, whose opposite may be out of range
+        key, unknown = (~key if key.dtype.kind == "i" else -key), ~unknown
     index = np.broadcast_to(
         np.arange(x.shape[case.axis]).reshape([-1 if n == case.axis else 1 for n in range(x.ndim)]),
         x.shape,
     )
-    found = np.lexsort((index, sign * key, sign * unknown.astype(int)), axis=case.axis)
+    found = np.lexsort((index, key, unknown), axis=case.axis)
     return np.take(found, np.arange(case.kept), axis=case.axis)
+
+
+def elements(case, seed=0, *, subnormal=False):
+    """Numbers with many ties, the ends of their type, and for floats NaN, infinities and zeros."""
+    rng = np.random.default_rng(seed)
+    if case.element.startswith("i"):
+        kind = np.dtype(case.element.replace("i", "int"))
+        ends = np.iinfo(kind)
+        few = np.array([ends.min, ends.max, -1, 0, 1, 7], kind)
+        some = rng.integers(ends.min, ends.max, case.shape, kind, endpoint=True)
+        return np.where(rng.random(case.shape) < 0.5, rng.choice(few, case.shape), some)
+    kind = np.dtype({**FLOATS, "f64": np.float64}[case.element])
+    info = ml_dtypes.finfo(kind)
+    least = info.smallest_subnormal if subnormal else info.smallest_normal
+    special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, least, -least]
+    drawn = rng.choice(np.array(special, np.float64).astype(kind), case.shape)
+    numbers = rng.standard_normal(case.shape).astype(kind)
+    return np.where(rng.random(case.shape) < 0.5, drawn, numbers)
+
+
+def with_values(case):
+    """The module: x -> the first elements of the sorted rows, and their indices."""
+    given, result = tensor(case.shape, case.element), tensor(case.result, case.element)
+    indices, loops = tensor(case.result, "i32"), range(len(case.shape))
+    identity = ", ".join(f"d{n}" for n in loops)
+    index_map = f"affine_map<({identity}) -> ({identity})>"
+    parallel = ", ".join('"parallel"' for _ in loops)
+    lines = "\n    ".join(f"%l{n} = linalg.index {n} : index" for n in loops)
+    places = ", ".join("%place" if n == case.axis else f"%l{n}" for n in loops)
+    gather = f"""
+  %ve = tensor.empty() : {result}
+  %v = linalg.generic {{indexing_maps = [{index_map}, {index_map}], iterator_types = [{parallel}]}}
+      ins(%i : {indices}) outs(%ve : {result}) {{
+  ^bb0(%index: i32, %o: {case.element}):
+    {lines}
+    %place = arith.index_cast %index : i32 to index
+    %e = tensor.extract %arg[{places}] : {given}
+    linalg.yield %e : {case.element}
+  }} -> {result}
+  return %v, %i : {result}, {indices}"""
+    made = text(case).replace(f"\n  return %i : {indices}", gather)
+    return made.replace(f"-> {indices} {{\n  %true", f"-> ({result}, {indices}) {{\n  %true")

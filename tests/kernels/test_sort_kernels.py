@@ -2,13 +2,12 @@
 
 import random
 
-import ml_dtypes
 import numpy as np
 import pytest
 from iree.compiler import ir
 
 from helpers import sort_text
-from helpers.kernel_runner import NUMPY, TARGET, needs_triton, planned, run
+from helpers.kernel_runner import TARGET, needs_triton, planned, run
 from helpers.sort_text import Case
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
@@ -21,25 +20,8 @@ pytestmark = needs_triton
 ELEMENTS = ("f32", "f16", "bf16", "i8", "i16", "i32")
 
 
-def elements(case, seed=0):
-    """Numbers with many ties, the ends of their type, and for floats NaN, infinities and zeros."""
-    rng = np.random.default_rng(seed)
-    if case.element not in NUMPY:
-        kind = np.dtype(case.element.replace("i", "int"))
-        ends = np.iinfo(kind)
-        few = np.array([ends.min, ends.max, -1, 0, 1, 7], kind)
-        some = rng.integers(ends.min, ends.max, case.shape, kind, endpoint=True)
-        return np.where(rng.random(case.shape) < 0.5, rng.choice(few, case.shape), some)
-    kind = NUMPY[case.element]
-    least = np.float32(ml_dtypes.finfo(kind).smallest_subnormal)
-    special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, least, -least]
-    drawn = rng.choice(np.array(special, np.float32), case.shape)
-    numbers = rng.standard_normal(case.shape).astype(np.float32)
-    return np.where(rng.random(case.shape) < 0.5, drawn, numbers).astype(kind)
-
-
 def check(interpreter, case, seed=0):
-    x = elements(case, seed)
+    x = sort_text.elements(case, seed, subnormal=True)
     (found,) = run(interpreter, sort_text.text(case), "sort", [x], [case.result])
     np.testing.assert_array_equal(found, sort_text.expected(case, x), str(case))
 

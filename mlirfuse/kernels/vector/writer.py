@@ -113,7 +113,7 @@ class Writer(Lines):
         self,
         start: Linear | int | str,
         stop: Linear | int | str,
-        step: int,
+        step: Linear | int | str,
         carried: Sequence[str],
         kinds: Sequence[str],
         body: Callable[[str, list[str]], Sequence[str]],
