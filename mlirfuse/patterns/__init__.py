@@ -79,6 +79,7 @@ _NAMES = (
     "row_vector_kernel",
     "scan_fusion",
     "scan_triton_kernel",
+    "scan_vector_kernel",
     "scatter_fusion",
     "scatter_triton_kernel",
     "scatter_widening_rewrite",

@@ -128,15 +128,7 @@ class _RowKernel:
 
     def _row_index(self, number: Linear) -> list[Linear]:
         """The indices of the axes of the rows."""
-        sizes = self.analysis.row_sizes
-        if len(sizes) == 1:
-            return [number]
-        rest = self.writer.index(number)
-        found: list[Linear] = []
-        for size in reversed(sizes[1:]):
-            found.append(linear(self.writer.binary("remui", rest, size)))
-            rest = self.writer.binary("divui", rest, size)
-        return [linear(rest), *reversed(found)]
+        return self.writer.split(number, self.analysis.row_sizes)
 
     def _begin(self, numbers: Sequence[Linear]) -> None:
         self.indices = [self._row_index(number) for number in numbers]

@@ -102,6 +102,15 @@ class Writer(Lines):
         """An op of `arith` on two indices: `minsi`, `divui`, ..."""
         return self.value(f"arith.{op} {self.index(one)}, {self.index(other)} : index")
 
+    def split(self, number: Linear | int | str, sizes: Sequence[int]) -> list[Linear]:
+        """The indices of axes of these sizes, from their place among all."""
+        rest, found = linear(number), list[Linear]()
+        for size in reversed(sizes[1:]):
+            whole = self.index(rest)
+            found.append(linear(self.binary("remui", whole, size)) if size > 1 else Linear())
+            rest = linear(self.binary("divui", whole, size)) if size > 1 else rest
+        return [*([rest] if sizes else []), *reversed(found)]
+
     @contextlib.contextmanager
     def block(self, header: str, end: str = "}") -> Iterator[None]:
         """Writes the header of an op with a region, whose body is the `with` block, and its end."""
