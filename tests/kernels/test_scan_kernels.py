@@ -15,6 +15,7 @@ from mlirfuse.kernels.scan.family import SCAN
 from mlirfuse.kernels.scan.problem import ScanProblem
 from mlirfuse.tuning import kernel_search
 
+
 @needs_triton
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize(

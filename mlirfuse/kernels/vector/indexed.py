@@ -118,10 +118,12 @@ class Indexed(Pointwise):
         """The lanes of a tensor from outside; lanes may run against the order in memory."""
         channel = len(position.index) - 1
         shape = ops.shape(value)
-        along = [d for d, a in enumerate(axes) if _axis(a) == channel and shape[d] != 1]
-        if len(along) != 1 or not isinstance(axes[along[0]], Shifted):
+        places: list[Place] = list(axes)
+        along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
+        place = places[along[0]] if len(along) == 1 else None
+        if not isinstance(place, Shifted):
             return super()._load(value, axes, position)
-        step = axes[along[0]].step * _stride(shape, along[0])
+        step = place.step * _stride(shape, along[0])
         buffer, kind = self.buffer(value), value.type
         at = self.offset(kind, axes, position.index)
         if step == 1:

@@ -11,6 +11,7 @@ each other, each of them `length` lanes.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from mlirfuse.kernels.vector.scan_combiner import ScanCombiner
 
@@ -31,15 +32,29 @@ class LaneScan:
     stride: int
     reversed: bool
 
-    def scanned(self, vector: str, length: int) -> str:
-        """The inclusive scan of each run of so many lanes."""
-        distance = self.stride
+    def scanned(self, vectors: Sequence[str], length: int) -> list[str]:
+        """The inclusive scan of each run of so many lanes of each of some vectors."""
+        found, distance = list(vectors), self.stride
         while distance < length:
-            moved = self.combiner.shuffled(vector, vector, self._moved(distance))
-            both = self.combiner.combined(moved, vector)
-            vector = self.combiner.selected(self._reached(distance, length), both, vector)
+            order, reached = self._moved(distance), self._reached(distance, length)
+            for number, vector in enumerate(found):
+                moved = self.combiner.shuffled(vector, vector, order)
+                both = self.combiner.combined(moved, vector)
+                found[number] = self.combiner.selected(reached, both, vector)
             distance *= 2
-        return vector
+        return found
+
+    def joined(self, vectors: Sequence[str]) -> list[str]:
+        """Scans of adjacent vectors as one scan; all of their lanes are elements."""
+        found, distance = list(vectors), 1
+        while distance < len(found):
+            for number in range(len(found)):
+                before = number // distance * distance - 1
+                if number // distance % 2:
+                    carry = self.carried(found[before], (number - before) * self.lanes)
+                    found[number] = self.combiner.combined(carry, found[number])
+            distance *= 2
+        return found
 
     def shifted(self, vector: str, carry: str, length: int) -> str:
         """The lanes moved on by one element of their scan; those that become free from `carry`."""
@@ -50,19 +65,29 @@ class LaneScan:
         ]
         return self.combiner.shuffled(vector, carry, order)
 
-    def carried(self, vector: str) -> str:
-        """For each lane of the next vector, the last element of its scan in this one."""
-        first = 0 if self.reversed else self.lanes - self.stride
-        shift = self.lanes if self.reversed else 0
-        order = [first + (lane - shift) % self.stride for lane in range(self.lanes)]
-        return self.combiner.shuffled(vector, vector, order)
+    def carried(self, vector: str, distance: int) -> str:
+        """For each lane of a later vector, the last element of its scan in this one.
+
+        Args:
+          vector: a vector whose lanes are all elements.
+          distance: lanes from this vector to the later one.
+        """
+        return self.combiner.shuffled(vector, vector, self._last(distance))
 
     def realigned(self, carry: str, distance: int) -> str:
-        """What `carried` returns, for a vector at another distance than that of whole vectors."""
-        order = [(lane - distance + self.lanes) % self.stride for lane in range(self.lanes)]
-        if all(source == lane % self.stride for lane, source in enumerate(order)):
+        """What `carried` returns, from what it returns for the next vector."""
+        beyond = (distance - self.lanes) * (-1 if self.reversed else 1)
+        if beyond % self.stride == 0:
             return carry
+        order = [(lane + beyond) % self.stride for lane in range(self.lanes)]
         return self.combiner.shuffled(carry, carry, order)
+
+    def _last(self, distance: int) -> list[int]:
+        """The lanes with the last elements of scans, for each lane of a vector at a distance."""
+        if self.reversed:
+            return [(lane - distance) % self.stride for lane in range(self.lanes)]
+        first = self.lanes - self.stride
+        return [first + (lane + distance - self.lanes) % self.stride for lane in range(self.lanes)]
 
     def _moved(self, distance: int) -> list[int]:
         """For each lane the one from which the scan comes, of those that exist."""

@@ -28,13 +28,10 @@ from mlirfuse.kernels.vector.row_schedule import (
     schedule,
 )
 from mlirfuse.kernels.vector.tiles import block_size
-from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import FMA_LATENCY
-
-SPECIAL_OPERATIONS = 16
-"""Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
 
 WINDOW = 4096
 """Operations on vectors of the rows in flight, so that one row's sums across lanes overlap with the
@@ -272,7 +269,7 @@ class _RowKernel:
         del self.writer.lines[before:]
         self.body.forget()
         self.body.loop = hoisted
-        return max(1, sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines))
+        return max(1, operations(lines))
 
     def _unroll(self, loop: int, full: int) -> int:
         """Vectors of a loop's iteration: accumulators that hide the latency of combining.

@@ -50,7 +50,16 @@ class ScanCombiner:
                 raise Unsupported(f"a scan of {self.element} with a combiner of several ops")
             return "f32"
         narrow = all(ops.element_type(v) in _NARROW_FLOATS for v in self._analysis.results)
-        return "f64" if self.element == "f32" and self._op in _ROUNDING and not narrow else self.element
+        return (
+            "f64"
+            if self.element == "f32" and self._op in _ROUNDING and not narrow
+            else self.element
+        )
+
+    @property
+    def is_long(self) -> bool:
+        """Whether combining is a chain of several ops."""
+        return not self._op
 
     def initial(self) -> str:
         """The first result of an exclusive scan, in all lanes."""

@@ -11,10 +11,11 @@ from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.scan.analysis import SHARED, ScanAnalysis, analyze
 from mlirfuse.kernels.vector import executable
+from mlirfuse.kernels.vector.column_scan import ColumnScan
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.indexed import NotMerged
-from mlirfuse.kernels.vector.scan_kernel import ColumnScan, PackedScan, RowScan, ScanKernel
-
+from mlirfuse.kernels.vector.row_scan import PackedScan, RowScan
+from mlirfuse.kernels.vector.scan_kernel import ScanKernel
 from mlirfuse.targets.base import CpuDevice
 
 ENTRY = "scan"

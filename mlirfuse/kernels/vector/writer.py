@@ -54,6 +54,15 @@ def linear(value: str | int | Linear) -> Linear:
     return Linear(constant=value) if isinstance(value, int) else Linear({value: 1})
 
 
+SPECIAL_OPERATIONS = 16
+"""Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
+
+
+def operations(lines: Sequence[str]) -> int:
+    """Approximate number of operations of some lines of a kernel."""
+    return sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines)
+
+
 class Writer(Lines):
     """Collects the lines of a function's body."""
 
