@@ -17,7 +17,6 @@ from iree.compiler import ir
 from mlirfuse.kernels.vector.accumulators import Accumulators
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.pointwise import Position
-from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
 from mlirfuse.kernels.vector.row_body import RowBody, Stack
 from mlirfuse.kernels.vector.row_schedule import (
@@ -111,11 +110,7 @@ class _RowKernel:
         for value, home in self.schedule.homes.items():
             if home.result is None:
                 kind = f"memref<{rows * padded}x{ops.element_type(value)}>"
-                name = self.writer.value(
-                    f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
-                    f" array<i32: 0, 0>}}> : () -> {kind}"
-                )
-                self.body.stacks[value] = Stack(name, kind, padded)
+                self.body.stacks[value] = Stack(self.writer.stack(kind), kind, padded)
 
     # --- some rows --------------------------------------------------------------------------------
 

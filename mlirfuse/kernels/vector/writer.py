@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mlirfuse.kernels.codegen.writer import Lines
+from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,6 +90,13 @@ class Writer(Lines):
     def hoisted(self, text: str) -> str:
         """The value of an op without operands, written once at the beginning of the function."""
         return self._hoisted.setdefault(text, f"%k{len(self._hoisted)}")
+
+    def stack(self, kind: str) -> str:
+        """A buffer on the stack, of a memref's type; it begins with a line of the cache."""
+        return self.value(
+            f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
+            f" array<i32: 0, 0>}}> : () -> {kind}"
+        )
 
     def index(self, index: Linear | int | str) -> str:
         """The value of an index."""
