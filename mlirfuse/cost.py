@@ -190,6 +190,29 @@ def work_alone(op: ir.Operation) -> Work:
     return _written_whole(op) if len(op.results) == 1 else work([op])
 
 
+def recomputed(group: list[ir.Operation]) -> Work:
+    """The computation that the ops as one loop nest do again, since a user has more iterations.
+
+    Args:
+      group: elementwise ops in block order.
+
+    Returns:
+      The work, whose bytes are those of the values that would be written and read instead.
+    """
+    members, evaluations = set(group), dict[ir.Operation, int]()
+    special = traffic = 0
+    for op in reversed(group):
+        own = math.prod(ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op))
+        users = {user for result in op.results for user in ops.users(result)} & members
+        evaluations[op] = max([evaluations[user] for user in users], default=own)
+        if evaluations[op] <= own or not own:
+            continue
+        special += computation(op).special * (evaluations[op] - own) // own
+        if any(math.prod(s or 1 for s in ops.loop_sizes(user)) > own for user in users):
+            traffic += 2 * num_bytes(op.results)
+    return Work(traffic, special=special)
+
+
 @analysis_cache.per_op
 def _written_whole(op: ir.Operation) -> Work:
     read = slices.operands_of([op])

@@ -62,6 +62,7 @@ _NAMES = (
     "matmul_triton_kernel",
     "matmul_vector_kernel",
     "movement_fusion",
+    "movement_vector_kernel",
     "norm_epilogue_fusion",
     "operand_order_rewrite",
     "pad_fusion",

@@ -17,11 +17,12 @@ from iree.compiler import ir
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.indices import Index, Named, Shifted, of_scalar
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
-from mlirfuse.kernels.vector.writer import Linear, Writer
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 
-Place = int | Shifted | None
-"""The index along a dimension of a tensor: an axis of the kernel, linear in one, or 0."""
+Place = int | Shifted | Named | None
+"""The index along a dimension of a tensor: an axis of the kernel, linear in one, the name of a
+computed one that all lanes have in common, or 0."""
 
 
 class NotMerged(Unsupported):
@@ -49,17 +50,12 @@ class Indexed(Pointwise):
     ) -> None:
         super().__init__(writer, lanes)
         self._members = set(members)
+        self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
         self._merged = list(range(num_axes - merged, num_axes))
 
     def place(self, index: Index) -> Any:
-        """An index in axes of the kernel, all of group 0, as a place.
-
-        Raises:
-          Unsupported: an index that the kernel computes.
-        """
-        if isinstance(index, Named):
-            raise Unsupported("an element at a computed index")
-        return index if index is None or isinstance(index, Shifted) else index[1]
+        """An index in axes of the kernel, all of group 0, as a place."""
+        return index if index is None or isinstance(index, Shifted | Named) else index[1]
 
     def computes(self, op: ir.Operation) -> bool:
         """Whether the kernel computes the results of an op."""
@@ -72,22 +68,47 @@ class Indexed(Pointwise):
         values: dict[ir.Value, str],
         position: Position,
     ) -> None:
-        """Writes an op in the body of an elementwise op; an element of a tensor is one, too."""
+        """Writes an op in the body of an elementwise op; an element of a tensor is one, too.
+
+        Indices are written when an op reads them other than as an index of an element.
+        """
         if op.name != "tensor.extract":
-            super().apply_inner(op, loops, values, position)
+            if op.results and str(op.results[0].type) == "index":
+                self._indices[id(values), op.results[0]] = (op, loops, position)
+            else:
+                super().apply_inner(op, loops, values, position)
             return
         tensor, *indices = op.operands
         known: list[Index] = [
             (0, loops[n]) if isinstance(loops[n], int) else loops[n] for n in sorted(loops)
         ]
-        index = [of_scalar(value, known, lambda _: "") for value in indices]
+
+        def named(value: ir.Value) -> str:
+            """The name of a computed index that all lanes have in common."""
+            if len(position.index) - 1 in _axes_of(value, loops):
+                raise Unsupported("elements whose indices in adjacent lanes are computed")
+            vector = self.scalar(value, values)
+            kind = self.vector_type("index")
+            return self.writer.value(f"vector.extract {vector}[0] : index from {kind}")
+
+        index = [of_scalar(value, known, named) for value in indices]
         values[op.results[0]] = self.vector(tensor, tuple(map(self.place, index)), position)
+
+    def scalar(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
+        """The vector of a scalar of a body, or of a constant."""
+        if value not in values and (id(values), value) in self._indices:
+            assert isinstance(values, dict)
+            op, loops, position = self._indices[id(values), value]
+            super().apply_inner(op, loops, values, position)
+        return super().scalar(value, values)
 
     def _index(self, axis: Place, position: Position) -> str:
         """The indices of an axis in all lanes."""
         plain = axis.axis[1] if isinstance(axis, Shifted) and axis.axis is not None else axis
         if plain in self._merged and len(self._merged) > 1:
             raise NotMerged("the index of an axis that is merged with others")
+        if isinstance(axis, Named):
+            raise Unsupported("an index that is computed from a computed index")
         if not isinstance(axis, Shifted):
             return super()._index(axis, position)
         kind = self.vector_type("index")
@@ -140,8 +161,24 @@ class Indexed(Pointwise):
         return self.writer.value(f"vector.shuffle {vector}, {vector} {order} : {kind}, {kind}")
 
 
+def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
+    """The axes that a scalar in the body of an elementwise op depends on."""
+    if isinstance(value.owner, ir.Block):
+        argument = ir.BlockArgument(value)
+        index_map = ops.plain_maps(value.owner.owner.operation)[argument.arg_number]
+        return {_axis(loops[loop]) for loop in index_map if loop is not None}
+    op = value.owner.operation
+    if op.name == "linalg.index":
+        return {_axis(loops[int(op.attributes["dim"].value)])}
+    if op.name == "tensor.extract":
+        return {_axis(place) for place in loops.values()}
+    return set().union(*(_axes_of(operand, loops) for operand in op.operands))
+
+
 def _axis(place: Place) -> int | None:
     """The axis of a place."""
+    if isinstance(place, Named):
+        return None
     if isinstance(place, Shifted):
         return None if place.axis is None else place.axis[1]
     return place
@@ -149,6 +186,8 @@ def _axis(place: Place) -> int | None:
 
 def _linear(place: Place, index: Sequence[Linear]) -> Linear:
     """The index at a place."""
+    if isinstance(place, Named):
+        return linear(place.text)
     if isinstance(place, Shifted):
         own = Linear() if place.axis is None else index[place.axis[1]]
         return own * place.step + place.start
