@@ -75,6 +75,7 @@ def cases():
         scan("columns", (41, 64), 0),
         scan("columns_odd", (41, 77), 0),
         scan("columns_many", (7, 2501), 0),
+        scan("columns_tall", (3001, 16), 0),
         scan("columns_middle", (3, 17, 5, 11), 1),
         scan("size_one_behind", (4, 33, 1), 1),
         scan("size_one_between", (4, 1, 33), 2),
@@ -131,3 +132,13 @@ def outcomes(target):
 )
 def test_numerics(target, name):
     outcomes(target)[name].check()
+
+
+@pytest.mark.parametrize("name", ["row_long", "columns_tall"])
+def test_sums_of_f32_are_as_exact_as_pytorch(name):
+    """PyTorch accumulates them in f64: each result is rounded once."""
+    found = outcomes(TARGETS[0])[name]
+    for key in ("normal", "whole"):
+        (made,) = found.fused[key]
+        (exact,) = found.case.reference(*(x.astype(np.float64) for x in found.case.inputs[key]))
+        np.testing.assert_array_less(np.abs(made - exact), 0.75 * np.spacing(np.abs(made)) + 1e-30)
