@@ -193,24 +193,37 @@ def work_alone(op: ir.Operation) -> Work:
 def recomputed(group: list[ir.Operation]) -> Work:
     """The computation that the ops as one loop nest do again, since a user has more iterations.
 
+    A value without the user's innermost loop is computed once for a tile of it.
+
     Args:
       group: elementwise ops in block order.
 
     Returns:
       The work, whose bytes are those of the values that would be written and read instead.
     """
-    members, evaluations = set(group), dict[ir.Operation, int]()
+    evaluations = dict[ir.Operation, int]()
     special = traffic = 0
     for op in reversed(group):
-        own = math.prod(ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op))
-        users = {user for result in op.results for user in ops.users(result)} & members
-        evaluations[op] = max([evaluations[user] for user in users], default=own)
-        if evaluations[op] <= own or not own:
-            continue
-        special += computation(op).special * (evaluations[op] - own) // own
-        if any(math.prod(s or 1 for s in ops.loop_sizes(user)) > own for user in users):
-            traffic += 2 * num_bytes(op.results)
+        own = most = max(1, _iterations(op))
+        for value in op.results:
+            for user in ops.users(value):
+                if user in evaluations and _reads_innermost(user, value):
+                    most = max(most, evaluations[user])
+                    traffic += 2 * num_bytes([value]) if _iterations(user) > own else 0
+        evaluations[op] = most
+        special += computation(op).special * (most - own) // own
     return Work(traffic, special=special)
+
+
+def _iterations(op: ir.Operation) -> int:
+    return math.prod(ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op))
+
+
+def _reads_innermost(op: ir.Operation, value: ir.Value) -> bool:
+    """Whether an op indexes a value by its innermost loop."""
+    last = len(ops.iterator_types(op)) - 1
+    reads = zip(op.operands, ops.indexing_maps(op), strict=True)
+    return any(v == value and last in (index_map or ()) for v, index_map in reads)
 
 
 @analysis_cache.per_op

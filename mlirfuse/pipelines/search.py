@@ -281,7 +281,7 @@ class _Search:
 
         A CPU takes longer for them than for memory.
         """
-        if self.target.cpu is None or not all(map(ops.is_generic, members)):
+        if self.target.cpu is None or not all(map(ops.is_elementwise, members)):
             return None
         again = cost.recomputed(members)
         seconds = again.special / self.target.special_rate

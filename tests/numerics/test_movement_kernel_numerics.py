@@ -27,7 +27,8 @@ ROWS = """
 func.func @rows_at_indices(%x: tensor<9x21xf32>, %n: tensor<6xi64>) -> tensor<6x21xf32> {
   %e = tensor.empty() : tensor<6x21xf32>
   %g = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (r, c)>],
-      iterator_types = ["parallel", "parallel"]} ins(%n : tensor<6xi64>) outs(%e : tensor<6x21xf32>) {
+      iterator_types = ["parallel", "parallel"]}
+      ins(%n : tensor<6xi64>) outs(%e : tensor<6x21xf32>) {
   ^bb0(%i: i64, %o: f32):
     %r = arith.index_cast %i : i64 to index
     %c = linalg.index 1 : index
