@@ -283,7 +283,7 @@ class _Search:
         """
         if self.target.cpu is None or not all(map(ops.is_elementwise, members)):
             return None
-        again = cost.recomputed(members)
+        again = cost.recomputed(members, self.target.cpu.lanes)
         seconds = again.special / self.target.special_rate
         saved = again.bytes / self.target.bandwidth + 1e-6 * self.target.launch_us
         if seconds <= saved:
