@@ -87,8 +87,6 @@ def cases():
         ("column", (29, 70), 0),
     ):
         for before, after in ((1, 1), (1, 0), (0, 1)):
-            if layout == "inner" and before != after:
-                continue
             for exclusive in (False, True):
                 how = {"before": bool(before), "after": bool(after), "exclusive": exclusive}
                 name = f"{layout}_flips_{before}{after}_{int(exclusive)}"
