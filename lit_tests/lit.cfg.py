@@ -1,6 +1,7 @@
 """lit set-up: runs the RUN lines of every .mlir file with the tools beside the interpreter."""
 
 import importlib.util
+import os
 import shutil
 import sys
 import tempfile
@@ -34,6 +35,8 @@ config.environment["MLIRFUSE_CONFIG"] = ""
 config.environment["MLIRFUSE_FLAGS"] = ""
 config.environment["MLIRFUSE_RATES"] = "off"
 config.environment["COLUMNS"] = "100"
+# The tools of another checkout than the installed one.
+config.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
 # Kernels are built only where their provider is installed: `%if triton %{ ... %}`.
 if importlib.util.find_spec("triton"):
     config.available_features.add("triton")

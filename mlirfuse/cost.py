@@ -190,6 +190,47 @@ def work_alone(op: ir.Operation) -> Work:
     return _written_whole(op) if len(op.results) == 1 else work([op])
 
 
+def recomputed(group: list[ir.Operation], lanes: int) -> Work:
+    """The computation that the ops as one loop nest do again, since a user has more iterations.
+
+    A value without the user's innermost loop is computed once for a tile of it, unless that loop is
+    shorter than a vector: then the value is not computed by vectors.
+
+    Args:
+      group: elementwise ops in block order.
+      lanes: elements of a vector.
+
+    Returns:
+      The work, whose bytes are those of the values that would be written and read instead.
+    """
+    evaluations = dict[ir.Operation, int]()
+    special = traffic = 0
+    for op in reversed(group):
+        own = most = max(1, _iterations(op))
+        for value in op.results:
+            for user in ops.users(value):
+                if user in evaluations and _by_element(user, value, lanes):
+                    most = max(most, evaluations[user])
+                    traffic += 2 * num_bytes([value]) if _iterations(user) > own else 0
+        evaluations[op] = most
+        special += computation(op).special * (most - own) // own
+    return Work(traffic, special=special)
+
+
+def _iterations(op: ir.Operation) -> int:
+    return math.prod(ops.ASSUMED_DYNAMIC_SIZE if s is None else s for s in ops.loop_sizes(op))
+
+
+def _by_element(op: ir.Operation, value: ir.Value, lanes: int) -> bool:
+    """Whether an op indexes a value by its innermost loop, or that is shorter than a vector."""
+    last = len(ops.iterator_types(op)) - 1
+    size = ops.loop_sizes(op)[-1] if last >= 0 else None
+    if size is not None and size < lanes:
+        return True
+    reads = zip(op.operands, ops.indexing_maps(op), strict=True)
+    return any(v == value and last in (index_map or ()) for v, index_map in reads)
+
+
 @analysis_cache.per_op
 def _written_whole(op: ir.Operation) -> Work:
     read = slices.operands_of([op])

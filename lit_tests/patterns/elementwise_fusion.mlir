@@ -415,3 +415,55 @@ func.func @no_fusion_next_to_a_reduction(%x: tensor<64x32xf32>) -> tensor<64x32x
   } -> tensor<64x32xf32>
   return %q : tensor<64x32xf32>
 }
+
+// -----
+
+// Each exponential would be computed 64 times.
+// WHY-LABEL: @no_fusion_exponentials_of_a_broadcast
+// WHY: operations of a broadcast value again
+// CHECK-LABEL: @no_fusion_exponentials_of_a_broadcast
+// CHECK-NOT: flow.dispatch.region
+#wide = affine_map<(a, b, c) -> (a, b, c)>
+#narrow = affine_map<(a, b, c) -> (a, c)>
+#flat = affine_map<(a, c) -> (a, c)>
+func.func @no_fusion_exponentials_of_a_broadcast(%x: tensor<512x64xf32>) -> tensor<512x64x64xf32> {
+  %e = tensor.empty() : tensor<512x64xf32>
+  %w = tensor.empty() : tensor<512x64x64xf32>
+  %a = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<512x64xf32>) outs(%e : tensor<512x64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %v = math.exp %i : f32
+    linalg.yield %v : f32
+  } -> tensor<512x64xf32>
+  %b = linalg.generic {indexing_maps = [#narrow, #wide], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : tensor<512x64xf32>) outs(%w : tensor<512x64x64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<512x64x64xf32>
+  return %b : tensor<512x64x64xf32>
+}
+
+// -----
+
+// Each element twice, adjacent: vectors of two exponentials.
+// WHY-LABEL: @no_fusion_exponentials_repeated
+// WHY: operations of a broadcast value again
+// CHECK-LABEL: @no_fusion_exponentials_repeated
+// CHECK-NOT: flow.dispatch.region
+#wide = affine_map<(a, b, c) -> (a, b, c)>
+#narrow = affine_map<(a, b, c) -> (a, b)>
+#flat = affine_map<(a, b) -> (a, b)>
+func.func @no_fusion_exponentials_repeated(%x: tensor<8192x64xf32>) -> tensor<8192x64x2xf32> {
+  %e = tensor.empty() : tensor<8192x64xf32>
+  %w = tensor.empty() : tensor<8192x64x2xf32>
+  %a = linalg.generic {indexing_maps = [#flat, #flat], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8192x64xf32>) outs(%e : tensor<8192x64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %u = math.exp %i : f32
+    %t = math.log1p %u : f32
+    %v = math.tanh %t : f32
+    linalg.yield %v : f32
+  } -> tensor<8192x64xf32>
+  %b = linalg.generic {indexing_maps = [#narrow, #wide], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a : tensor<8192x64xf32>) outs(%w : tensor<8192x64x2xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<8192x64x2xf32>
+  return %b : tensor<8192x64x2xf32>
+}

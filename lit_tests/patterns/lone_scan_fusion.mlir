@@ -1,4 +1,5 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_scan_fusion | FileCheck %s %}
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=lone_scan_fusion | FileCheck %s
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=lone_scan_fusion --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=lone_scan_fusion | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --enable-feature=kernels --pipeline=lone_scan_fusion | FileCheck %s --check-prefix=OFF

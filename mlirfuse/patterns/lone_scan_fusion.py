@@ -9,7 +9,8 @@
 Root: the scan, alone or with neighbors: elementwise producers that only the group uses, and the
 elementwise ops after it, each of them the only user of the one before, as far as one kernel
 computes all of them. `scan_fusion` forms groups for IREE's code generation, which buffers whole
-rows, has no scan alone and no flips. Nothing is grouped where Triton is missing. Numerics: exact.
+rows, has no scan alone and no flips. On CPUs the kernel is `scan_vector_kernel`, elsewhere
+`scan_triton_kernel`: nothing is grouped where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -21,13 +22,15 @@ from mlirfuse.core import Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.scan.analysis import SCAN, ScanAnalysis, analyze_ops
 from mlirfuse.kernels.scan.family import plan_scan
+from mlirfuse.kernels.vector.scans import plan_analysis
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import gathers
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a scan and the longest chain after it for which there is a kernel."""
-    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
+    on_cpu = ctx.target.cpu is not None
+    if (not on_cpu and not triton_compiler.supports(ctx.target)) or ops.in_region(root):
         return None
     chain = _chain(root)
     while True:
@@ -68,7 +71,8 @@ def _refusal(group: list[ir.Operation], ctx: PassContext) -> NoMatch | None:
     analysis = analyze_ops(group, slices.results_of(group))
     if not isinstance(analysis, ScanAnalysis):
         return analysis
-    plan = plan_scan(analysis, ctx.target)
+    device = ctx.target.cpu
+    plan = plan_scan(analysis, ctx.target) if device is None else plan_analysis(analysis, device)
     return plan if isinstance(plan, NoMatch) else None
 
 
@@ -78,4 +82,5 @@ PASS = passes.group_pass(
     roots=(SCAN,),
     match=match,
     computes_on_demand=True,
+    targets=frozenset({"cpu", "cuda", "rocm"}),
 )

@@ -31,6 +31,7 @@ from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
 from mlirfuse.kernels.pointwise import profitability
+from mlirfuse.kernels.vector import movement
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 from mlirfuse.structured.recognize import epilogues, gathers
 
@@ -39,7 +40,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the last move of a chain."""
     value = root.results[0]
     users = ops.users(value)
-    if not triton_compiler.supports(ctx.target) or ops.in_region(root) or not users:
+    device = ctx.target.cpu
+    if device is None and not triton_compiler.supports(ctx.target):
+        return None
+    if ops.in_region(root) or not users:
         return None
     if None in ops.shape(value) or not ops.shape(value) or _is_view(root):
         return None
@@ -60,9 +64,14 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             return None  # others read the tensor, too
         if all(op.name == "tensor.insert_slice" for op in group):
             return None  # left to `concat_triton_kernel`
-        refusal = slices.check(
-            group, ctx.target.max_operands, on_demand=True
-        ) or profitability.refusal(group, ctx.target)
+        refusal = slices.check(group, ctx.target.max_operands, on_demand=True)
+        if device is None:
+            refusal = refusal or profitability.refusal(group, ctx.target)
+        elif refusal is None:
+            planned = movement.plan_group(group, slices.results_of(group), device)
+            if planned is None:
+                return None
+            refusal = planned if isinstance(planned, NoMatch) else None
         if refusal is None:
             return Match(root, tuple(group))
     return refusal
@@ -175,4 +184,5 @@ PASS = passes.group_pass(
     match=match,
     legal=legal,
     computes_on_demand=True,
+    targets=frozenset({"cpu", "cuda", "rocm"}),
 )

@@ -127,6 +127,8 @@ DEFAULT: tuple[str, ...] = (
     "pool_vector_kernel",
     "attention_vector_kernel",
     "row_vector_kernel",
+    "scan_vector_kernel",
+    "movement_vector_kernel",
     # Before computed operands are written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
     # Any group that computes a part of a larger tensor writes it there.

@@ -274,7 +274,22 @@ class _Search:
                 return NoMatch(Reason.EXTRA_USERS, text)
         members = self._in_order(group.members)
         refusal = self._broadcast_refusal(group) or legality.resource_refusal(members, self.target)
-        return refusal or self.rules.admits(members)
+        return refusal or self._recomputation_refusal(members) or self.rules.admits(members)
+
+    def _recomputation_refusal(self, members: list[ir.Operation]) -> NoMatch | None:
+        """Refuses a group for a CPU that computes exponentials again for a broadcast.
+
+        A CPU takes longer for them than for memory.
+        """
+        if self.target.cpu is None or not all(map(ops.is_elementwise, members)):
+            return None
+        again = cost.recomputed(members, self.target.cpu.lanes)
+        seconds = again.special / self.target.special_rate
+        saved = again.bytes / self.target.bandwidth + 1e-6 * self.target.launch_us
+        if seconds <= saved:
+            return None
+        detail = f"operations of a broadcast value again: {1e6 * (seconds - saved):.2f} us slower"
+        return NoMatch(Reason.NOT_PROFITABLE, detail)
 
     def _broadcast_refusal(self, group: Group) -> NoMatch | None:
         """Refuses results of the group that another member reads through a broadcast in between.

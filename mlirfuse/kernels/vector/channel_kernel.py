@@ -44,15 +44,6 @@ class ChannelKernel:
         """The number of tiles of channels."""
         return -(-self.problem.columns // (self.vectors * self.lanes))
 
-    def _split(self, number: str, sizes: Sequence[int]) -> list[Linear]:
-        """The indices of axes of these sizes, from their place among all."""
-        rest = number
-        found: list[Linear] = []
-        for size in reversed(sizes[1:]):
-            found.append(linear(self.writer.binary("remui", rest, size)) if size > 1 else Linear())
-            rest = self.writer.binary("divui", rest, size) if size > 1 else rest
-        return [*([linear(rest)] if sizes else []), *reversed(found)]
-
     def _kernel(self, entry: str, grid: tuple[int, int]) -> VectorKernel:
         """The kernel, when all is written."""
         return self.body.kernel(entry, self.problem.results, grid)

@@ -150,11 +150,7 @@ class _ColumnKernel:
     def _write_tile(self, number: str) -> None:
         writer = self.writer
         column = linear(writer.binary("remui", number, self.tiles)) * (self.vectors * self.lanes)
-        rest, found = writer.binary("divui", number, self.tiles), list[Linear]()
-        for size in reversed(self.outer):
-            found.append(linear(writer.binary("remui", rest, size)))
-            rest = writer.binary("divui", rest, size)
-        self.index = list(reversed(found))
+        self.index = writer.split(writer.binary("divui", number, self.tiles), self.outer)
         if self.extent % self.lanes:
             start = column + (self.vectors - 1) * self.lanes
             left = writer.binary("subi", self.extent, start)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
@@ -122,7 +123,7 @@ class Pointwise:
             return self.splat(held, _element(value))
         if ops.ranked(value) is None:
             raise Unsupported(f"a scalar operand, {value.type}")
-        if op is None or not ops.in_region(op):
+        if op is None or not self.computes(op):
             return self._load(value, axes, position)
         if not ops.is_elementwise(op) and not ops.is_projection(op):
             raise Unsupported(ops.described(op))
@@ -147,12 +148,33 @@ class Pointwise:
             values[argument] = self.vector(operand, read, position)
         *computed, end = [o.operation for o in block.operations]
         for inner in computed:
-            if inner.name == "linalg.index":
-                axis = loops[inner.attributes["dim"].value]
-                values[inner.results[0]] = self._index(axis, position)
-            else:
-                self.apply(inner, values)
+            self.apply_inner(inner, loops, values, position)
         return self.scalar(end.operands[number], values)
+
+    def computes(self, op: ir.Operation) -> bool:
+        """Whether the kernel computes the results of an op, and does not read them."""
+        return ops.in_region(op)
+
+    def apply_inner(
+        self,
+        op: ir.Operation,
+        loops: Mapping[int, Any],
+        values: dict[ir.Value, str],
+        position: Position,
+    ) -> None:
+        """Writes an op in the body of an elementwise op on vectors.
+
+        Args:
+          op: the op.
+          loops: loop of the elementwise op -> its axis.
+          values: scalar of the body -> its vector; the op's result is added.
+          position: where the vectors are.
+        """
+        if op.name == "linalg.index":
+            axis = loops[op.attributes["dim"].value]
+            values[op.results[0]] = self._index(axis, position)
+        else:
+            self.apply(op, values)
 
     def _index(self, axis: int | None, position: Position) -> str:
         """The indices of an axis in all lanes."""

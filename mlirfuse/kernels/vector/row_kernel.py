@@ -17,7 +17,6 @@ from iree.compiler import ir
 from mlirfuse.kernels.vector.accumulators import Accumulators
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.pointwise import Position
-from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
 from mlirfuse.kernels.vector.row_body import RowBody, Stack
 from mlirfuse.kernels.vector.row_schedule import (
@@ -28,13 +27,10 @@ from mlirfuse.kernels.vector.row_schedule import (
     schedule,
 )
 from mlirfuse.kernels.vector.tiles import block_size
-from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import FMA_LATENCY
-
-SPECIAL_OPERATIONS = 16
-"""Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
 
 WINDOW = 4096
 """Operations on vectors of the rows in flight, so that one row's sums across lanes overlap with the
@@ -114,11 +110,7 @@ class _RowKernel:
         for value, home in self.schedule.homes.items():
             if home.result is None:
                 kind = f"memref<{rows * padded}x{ops.element_type(value)}>"
-                name = self.writer.value(
-                    f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
-                    f" array<i32: 0, 0>}}> : () -> {kind}"
-                )
-                self.body.stacks[value] = Stack(name, kind, padded)
+                self.body.stacks[value] = Stack(self.writer.stack(kind), kind, padded)
 
     # --- some rows --------------------------------------------------------------------------------
 
@@ -128,15 +120,7 @@ class _RowKernel:
 
     def _row_index(self, number: Linear) -> list[Linear]:
         """The indices of the axes of the rows."""
-        sizes = self.analysis.row_sizes
-        if len(sizes) == 1:
-            return [number]
-        rest = self.writer.index(number)
-        found: list[Linear] = []
-        for size in reversed(sizes[1:]):
-            found.append(linear(self.writer.binary("remui", rest, size)))
-            rest = self.writer.binary("divui", rest, size)
-        return [linear(rest), *reversed(found)]
+        return self.writer.split(number, self.analysis.row_sizes)
 
     def _begin(self, numbers: Sequence[Linear]) -> None:
         self.indices = [self._row_index(number) for number in numbers]
@@ -280,7 +264,7 @@ class _RowKernel:
         del self.writer.lines[before:]
         self.body.forget()
         self.body.loop = hoisted
-        return max(1, sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines))
+        return max(1, operations(lines))
 
     def _unroll(self, loop: int, full: int) -> int:
         """Vectors of a loop's iteration: accumulators that hide the latency of combining.

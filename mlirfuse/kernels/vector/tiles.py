@@ -132,7 +132,7 @@ class TileKernel(ChannelKernel, abc.ABC):
             return
 
         def row(number: str, _: list[str]) -> list[str]:
-            self.index = self._split(number, self.problem.extents[: self.problem.x])
+            self.index = self.writer.split(number, self.problem.extents[: self.problem.x])
             self._write_row()
             return []
 

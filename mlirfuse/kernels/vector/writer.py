@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from mlirfuse.kernels.codegen.writer import Lines
+from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +55,15 @@ def linear(value: str | int | Linear) -> Linear:
     return Linear(constant=value) if isinstance(value, int) else Linear({value: 1})
 
 
+SPECIAL_OPERATIONS = 16
+"""Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
+
+
+def operations(lines: Sequence[str]) -> int:
+    """Approximate number of operations of some lines of a kernel."""
+    return sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines)
+
+
 class Writer(Lines):
     """Collects the lines of a function's body."""
 
@@ -81,6 +91,13 @@ class Writer(Lines):
         """The value of an op without operands, written once at the beginning of the function."""
         return self._hoisted.setdefault(text, f"%k{len(self._hoisted)}")
 
+    def stack(self, kind: str) -> str:
+        """A buffer on the stack, of a memref's type; it begins with a line of the cache."""
+        return self.value(
+            f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
+            f" array<i32: 0, 0>}}> : () -> {kind}"
+        )
+
     def index(self, index: Linear | int | str) -> str:
         """The value of an index."""
         if isinstance(index, str):
@@ -101,6 +118,15 @@ class Writer(Lines):
     def binary(self, op: str, one: Linear | int | str, other: Linear | int | str) -> str:
         """An op of `arith` on two indices: `minsi`, `divui`, ..."""
         return self.value(f"arith.{op} {self.index(one)}, {self.index(other)} : index")
+
+    def split(self, number: Linear | int | str, sizes: Sequence[int]) -> list[Linear]:
+        """The indices of axes of these sizes, from their place among all."""
+        rest, found = linear(number), list[Linear]()
+        for size in reversed(sizes[1:]):
+            whole = self.index(rest)
+            found.append(linear(self.binary("remui", whole, size)) if size > 1 else Linear())
+            rest = linear(self.binary("divui", whole, size)) if size > 1 else rest
+        return [*([rest] if sizes else []), *reversed(found)]
 
     @contextlib.contextmanager
     def block(self, header: str, end: str = "}") -> Iterator[None]:

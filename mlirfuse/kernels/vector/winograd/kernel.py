@@ -128,7 +128,7 @@ class WinogradKernel(ChannelKernel):
     def _origins(self, window: Linear) -> list[Linear]:
         """The index of a window's first output along each axis of pixels."""
         steps = {s.window.axis: s.filtering.outputs for s in self.winograd.sides}
-        places = self._split(self.writer.index(window), self.winograd.axis_tiles)
+        places = self.writer.split(self.writer.index(window), self.winograd.axis_tiles)
         return [place * steps.get(axis, 1) for axis, place in enumerate(places)]
 
     # --- windows of the image ---------------------------------------------------------------------

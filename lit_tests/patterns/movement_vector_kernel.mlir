@@ -1,0 +1,147 @@
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=movement_vector_kernel | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --disable-feature=kernels --pipeline=movement_vector_kernel | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --disable-pass=movement_vector_kernel --pipeline=movement_vector_kernel | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=movement_vector_kernel --explain 2>&1 >/dev/null | FileCheck %s --check-prefix=WHY
+// OFF-NOT: hal.executable.source
+
+// A flip of rows of 16: two vectors are loaded from the row's end, and their lanes reversed.
+// CHECK: %[[V:.*]] = vector.load {{.*}} vector<8xf32>
+// CHECK: %[[R:.*]] = vector.shuffle %[[V]], %[[V]] [7, 6, 5, 4, 3, 2, 1, 0]
+// CHECK: vector.store %[[R]]
+// CHECK-LABEL: @flip
+// CHECK-SAME: %[[X:.*]]: tensor<6x16xf32>
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@movement_{{.*}}(%[[X]])
+// CHECK: return %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+func.func @flip(%x: tensor<6x16xf32>) -> tensor<6x16xf32> {
+  %last = arith.constant 15 : index
+  %e = tensor.empty() : tensor<6x16xf32>
+  %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<6x16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %last, %j : index
+    %v = tensor.extract %x[%i, %k] : tensor<6x16xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x16xf32>
+  return %f : tensor<6x16xf32>
+}
+
+// -----
+
+// Rows at computed indices: the index is a scalar, and the row is contiguous.
+// CHECK: %[[ROW:.*]] = vector.extract %{{.*}}[0] : index from vector<8xindex>
+// CHECK: arith.muli %[[ROW]]
+// CHECK: %[[V:.*]] = vector.load {{.*}} vector<8xf32>
+// CHECK: %[[A:.*]] = math.absf %[[V]]
+// CHECK: vector.store %[[A]]
+// CHECK-LABEL: @rows_at_indices
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@movement_
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+func.func @rows_at_indices(%x: tensor<9x21xf32>, %n: tensor<6xi64>) -> tensor<6x21xf32> {
+  %y = flow.dispatch.region -> (tensor<6x21xf32>) {
+    %e = tensor.empty() : tensor<6x21xf32>
+    %g = linalg.generic {indexing_maps = [#row, #id], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<6xi64>) outs(%e : tensor<6x21xf32>) {
+    ^bb0(%i: i64, %o: f32):
+      %r = arith.index_cast %i : i64 to index
+      %c = linalg.index 1 : index
+      %v = tensor.extract %x[%r, %c] : tensor<9x21xf32>
+      linalg.yield %v : f32
+    } -> tensor<6x21xf32>
+    %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%g : tensor<6x21xf32>) outs(%e : tensor<6x21xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.absf %i : f32
+      linalg.yield %v : f32
+    } -> tensor<6x21xf32>
+    flow.return %a : tensor<6x21xf32>
+  }
+  return %y : tensor<6x21xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_indices_of_lanes
+// WHY: movement_vector_kernel:
+// WHY-NEXT: elements whose indices in adjacent lanes are computed
+// CHECK-LABEL: @no_kernel_indices_of_lanes
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#column = affine_map<(r, c) -> (c)>
+func.func @no_kernel_indices_of_lanes(%x: tensor<6x21xf32>, %n: tensor<16xi64>) -> tensor<6x16xf32> {
+  %e = tensor.empty() : tensor<6x16xf32>
+  %g = linalg.generic {indexing_maps = [#column, #id], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<16xi64>) outs(%e : tensor<6x16xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %r = linalg.index 0 : index
+    %c = arith.index_cast %i : i64 to index
+    %v = tensor.extract %x[%r, %c] : tensor<6x21xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x16xf32>
+  return %g : tensor<6x16xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_few_elements
+// WHY: movement_vector_kernel:
+// WHY-NEXT: fewer than 8 contiguous elements
+// CHECK-LABEL: @no_kernel_few_elements
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_kernel_few_elements(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %last = arith.constant 2 : index
+  %e = tensor.empty() : tensor<2x3xf32>
+  %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<2x3xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %last, %j : index
+    %v = tensor.extract %x[%i, %k] : tensor<2x3xf32>
+    linalg.yield %v : f32
+  } -> tensor<2x3xf32>
+  return %f : tensor<2x3xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_dynamic
+// WHY: movement_vector_kernel:
+// WHY-NEXT: results of dynamic sizes or of several shapes
+// CHECK-LABEL: @no_kernel_dynamic
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_kernel_dynamic(%x: tensor<?x16xf32>, %n: index) -> tensor<?x16xf32> {
+  %last = arith.constant 15 : index
+  %e = tensor.empty(%n) : tensor<?x16xf32>
+  %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<?x16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %last, %j : index
+    %v = tensor.extract %x[%i, %k] : tensor<?x16xf32>
+    linalg.yield %v : f32
+  } -> tensor<?x16xf32>
+  return %f : tensor<?x16xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_every_second_element
+// WHY: movement_vector_kernel:
+// WHY-NEXT: an operand whose channels are not contiguous
+// CHECK-LABEL: @no_kernel_every_second_element
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_kernel_every_second_element(%x: tensor<6x32xf32>) -> tensor<6x16xf32> {
+  %two = arith.constant 2 : index
+  %e = tensor.empty() : tensor<6x16xf32>
+  %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<6x16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.muli %j, %two : index
+    %v = tensor.extract %x[%i, %k] : tensor<6x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x16xf32>
+  return %f : tensor<6x16xf32>
+}

@@ -1,0 +1,202 @@
+"""Elementwise ops on vectors whose operands are read at linear indices: flips and shifts.
+
+body = Indexed(writer, lanes, members, sizes, merged=2)
+body.vector(value, (0, Shifted((0, 1), -1, 99)), position)     99 minus the index of axis 1
+
+The last axes of the kernel may be merged to one: the index of the last of them counts the elements
+of all, as far as each operand has them as its last dimensions, or none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.indices import Index, Named, Shifted, of_scalar
+from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.structured.ir import ops
+
+Place = int | Shifted | Named | None
+"""The index along a dimension of a tensor: an axis of the kernel, linear in one, the name of a
+computed one that all lanes have in common, or 0."""
+
+
+class NotMerged(Unsupported):
+    """An operand does not have the merged axes as its last dimensions."""
+
+
+class Indexed(Pointwise):
+    """Writes the elementwise ops of one kernel.
+
+    Args:
+      writer: the lines of the kernel.
+      lanes: elements of a vector.
+      members: ops that the kernel computes.
+      num_axes: the kernel's axes, each of several elements.
+      merged: how many of the last ones are one.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        lanes: int,
+        members: Collection[ir.Operation],
+        num_axes: int,
+        merged: int = 1,
+    ) -> None:
+        super().__init__(writer, lanes)
+        self._members = set(members)
+        self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
+        self._merged = list(range(num_axes - merged, num_axes))
+
+    def place(self, index: Index) -> Any:
+        """An index in axes of the kernel, all of group 0, as a place."""
+        return index if index is None or isinstance(index, Shifted | Named) else index[1]
+
+    def computes(self, op: ir.Operation) -> bool:
+        """Whether the kernel computes the results of an op."""
+        return op in self._members
+
+    def apply_inner(
+        self,
+        op: ir.Operation,
+        loops: Mapping[int, Any],
+        values: dict[ir.Value, str],
+        position: Position,
+    ) -> None:
+        """Writes an op in the body of an elementwise op; an element of a tensor is one, too.
+
+        Indices are written when an op reads them other than as an index of an element.
+        """
+        if op.name != "tensor.extract":
+            if op.results and str(op.results[0].type) == "index":
+                self._indices[id(values), op.results[0]] = (op, loops, position)
+            else:
+                super().apply_inner(op, loops, values, position)
+            return
+        tensor, *indices = op.operands
+        known: list[Index] = [
+            (0, loops[n]) if isinstance(loops[n], int) else loops[n] for n in sorted(loops)
+        ]
+
+        def named(value: ir.Value) -> str:
+            """The name of a computed index that all lanes have in common."""
+            if len(position.index) - 1 in _axes_of(value, loops):
+                raise Unsupported("elements whose indices in adjacent lanes are computed")
+            vector = self.scalar(value, values)
+            kind = self.vector_type("index")
+            return self.writer.value(f"vector.extract {vector}[0] : index from {kind}")
+
+        index = [of_scalar(value, known, named) for value in indices]
+        values[op.results[0]] = self.vector(tensor, tuple(map(self.place, index)), position)
+
+    def scalar(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
+        """The vector of a scalar of a body, or of a constant."""
+        if value not in values and (id(values), value) in self._indices:
+            assert isinstance(values, dict)
+            op, loops, position = self._indices[id(values), value]
+            super().apply_inner(op, loops, values, position)
+        return super().scalar(value, values)
+
+    def _index(self, axis: Place, position: Position) -> str:
+        """The indices of an axis in all lanes."""
+        plain = axis.axis[1] if isinstance(axis, Shifted) and axis.axis is not None else axis
+        if plain in self._merged and len(self._merged) > 1:
+            raise NotMerged("the index of an axis that is merged with others")
+        if isinstance(axis, Named):
+            raise Unsupported("an index that is computed from a computed index")
+        if not isinstance(axis, Shifted):
+            return super()._index(axis, position)
+        kind = self.vector_type("index")
+        start = self.splat(str(axis.start), "index")
+        if axis.axis is None:
+            return start
+        held, step = super()._index(axis.axis[1], position), self.splat(str(axis.step), "index")
+        scaled = self.writer.value(f"arith.muli {held}, {step} : {kind}")
+        return self.writer.value(f"arith.addi {scaled}, {start} : {kind}")
+
+    def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
+        """The offset of an element in its buffer."""
+        shape = list(ir.RankedTensorType(value_type).shape)
+        places: list[Place] = list(axes)
+        if len(self._merged) > 1:
+            dims = [p for p, size in zip(places, shape, strict=True) if size != 1]
+            among = [p for p in dims if _axis(p) in self._merged]
+            if among and dims[-len(self._merged) :] != self._merged:
+                raise NotMerged("an operand that does not have all merged axes, or flips one")
+        total, stride = Linear(), 1
+        for size, place in zip(reversed(shape), reversed(places), strict=True):
+            if size != 1:
+                total = total + _linear(place, index) * stride
+            stride *= size
+        return total
+
+    def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor from outside; lanes may run against the order in memory."""
+        channel = len(position.index) - 1
+        shape = ops.shape(value)
+        places: list[Place] = list(axes)
+        along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
+        place = places[along[0]] if len(along) == 1 else None
+        if not isinstance(place, Shifted):
+            return super()._load(value, axes, position)
+        step = place.step * _stride(shape, along[0])
+        buffer, kind = self.buffer(value), value.type
+        at = self.offset(kind, axes, position.index)
+        if step == 1:
+            return self.load(buffer, kind, at, position.mask)
+        if step != -1:
+            raise Unsupported("an operand whose channels are not contiguous")
+        mask = position.mask and self.reversed(position.mask, "i1")
+        loaded = self.load(buffer, kind, at + (1 - self.lanes), mask)
+        return self.reversed(loaded, ops.element_type(value))
+
+    def reversed(self, vector: str, element: str) -> str:
+        """The lanes of a vector, the last one first."""
+        kind, order = self.vector_type(element), list(range(self.lanes))[::-1]
+        return self.writer.value(f"vector.shuffle {vector}, {vector} {order} : {kind}, {kind}")
+
+
+def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
+    """The axes that a scalar in the body of an elementwise op depends on."""
+    if isinstance(value.owner, ir.Block):
+        argument = ir.BlockArgument(value)
+        index_map = ops.plain_maps(value.owner.owner.operation)[argument.arg_number]
+        return {_axis(loops[loop]) for loop in index_map if loop is not None}
+    op = value.owner.operation
+    if op.name == "linalg.index":
+        return {_axis(loops[int(op.attributes["dim"].value)])}
+    if op.name == "tensor.extract":
+        return {_axis(place) for place in loops.values()}
+    return set().union(*(_axes_of(operand, loops) for operand in op.operands))
+
+
+def _axis(place: Place) -> int | None:
+    """The axis of a place."""
+    if isinstance(place, Named):
+        return None
+    if isinstance(place, Shifted):
+        return None if place.axis is None else place.axis[1]
+    return place
+
+
+def _linear(place: Place, index: Sequence[Linear]) -> Linear:
+    """The index at a place."""
+    if isinstance(place, Named):
+        return linear(place.text)
+    if isinstance(place, Shifted):
+        own = Linear() if place.axis is None else index[place.axis[1]]
+        return own * place.step + place.start
+    return Linear() if place is None else index[place]
+
+
+def _stride(shape: Sequence[int | None], dim: int) -> int:
+    """Elements from one index along a dimension to the next."""
+    stride = 1
+    for size in shape[dim + 1 :]:
+        stride *= size or 0
+    return stride

@@ -1,0 +1,79 @@
+"""Kernels of flips and of rows at computed indices agree with numpy and with IREE bit by bit."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from helpers.harness import Batch
+from helpers.scan_text import flip
+from helpers.vector_cases import case, draw
+
+PASS = "movement_vector_kernel"
+TARGETS = ("cpu:host", "cpu:x86-64-v3", "cpu:x86-64")
+"""This machine, AVX2, and SSE2: vectors of 16 to 64 bytes."""
+
+
+def flipped(name, shape, axis, dtype="f32"):
+    """A copy that is reversed along an axis."""
+    kind = f"tensor<{'x'.join(map(str, shape))}x{dtype}>"
+    body = flip("%y", "%x", kind, dtype, shape, axis)
+    text = f"func.func @{name}(%x: {kind}) -> {kind} {{\n{body}\n  return %y : {kind}\n}}\n"
+    inputs = draw(dtype, shape, special=1)
+    return case(name, text, inputs, lambda x: (np.flip(x, axis),), {PASS: 1}, 1, dtype)
+
+
+ROWS = """
+func.func @rows_at_indices(%x: tensor<9x21xf32>, %n: tensor<6xi64>) -> tensor<6x21xf32> {
+  %e = tensor.empty() : tensor<6x21xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (r, c)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%n : tensor<6xi64>) outs(%e : tensor<6x21xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %r = arith.index_cast %i : i64 to index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %x[%r, %c] : tensor<9x21xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x21xf32>
+  return %g : tensor<6x21xf32>
+}
+"""
+
+
+def rows_at_indices():
+    """Rows at computed indices."""
+    x = draw("f32", (9, 21), special=1)
+    rows = np.array([8, 0, 3, 3, 7, 1])
+    inputs = {name: (values, rows) for name, (values,) in x.items()}
+    return case("rows_at_indices", ROWS, inputs, lambda x, n: (x[n],), {PASS: 1}, 1)
+
+
+def cases():
+    """Flips along the contiguous dimension and along others, of even and odd sizes."""
+    found = [
+        flipped("last", (5, 77), 1),
+        flipped("last_short", (5, 17), 1),
+        flipped("last_long", (2, 5003), 1),
+        flipped("first", (9, 40), 0),
+        flipped("middle", (3, 4, 6, 7), 1),
+        flipped("middle_of_size_one", (3, 1, 5, 20), 2),
+        flipped("one_dimension", (1001,), 0),
+        flipped("last_bf16", (5, 83), 1, "bf16"),
+        flipped("last_f16", (5, 83), 1, "f16"),
+        rows_at_indices(),
+    ]
+    return {one.name: one for one in found}
+
+
+CASES = cases()
+
+
+@functools.cache
+def outcomes(target):
+    return Batch(cases=list(CASES.values()), pipeline=PASS, target=target).run()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", CASES)
+def test_numerics(target, name):
+    outcomes(target)[name].check()
