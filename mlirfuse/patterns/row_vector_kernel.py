@@ -24,7 +24,7 @@ from mlirfuse.builders import form_region
 from mlirfuse.core import Match, NoMatch, PassContext
 from mlirfuse.kernels.reduction.grouping import is_root
 from mlirfuse.kernels.vector import passes, rows
-from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.stages import Stages
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import epilogues
 
@@ -39,7 +39,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if group is None or slices.cycle(group) is not None:
         return None
     planned = rows.plan_group(group, slices.results_of(group), ctx.target.cpu)
-    return Match(root, tuple(group)) if isinstance(planned, VectorKernel) else planned
+    return Match(root, tuple(group)) if isinstance(planned, Stages) else planned
 
 
 def _with_neighbors(root: ir.Operation, max_operands: int) -> list[ir.Operation] | None:
@@ -76,7 +76,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         assert ctx.target.cpu is not None
         region = form_region(list(match.ops))
         plan = rows.plan(region, ctx.target.cpu)
-    return rows.replace(region, plan) if isinstance(plan, VectorKernel) else region
+    return rows.replace(region, plan) if isinstance(plan, Stages) else region
 
 
 PASS = passes.kernel_pass(

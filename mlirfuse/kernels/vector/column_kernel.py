@@ -21,7 +21,7 @@ from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
 from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis
 from mlirfuse.kernels.vector.row_schedule import has_columns, result_axes
-from mlirfuse.kernels.vector.tiles import block_size
+from mlirfuse.kernels.vector.workgroups import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice
@@ -208,9 +208,8 @@ class _ColumnKernel:
         for number, one in enumerate(self.analysis.reductions):
             for vector, position in enumerate(positions):
                 term = self.body.scalar(one.term, self.body.scalars(one.op, position))
-                kind = self.accumulators.kind(one)
                 term = self.accumulators.widened(one, term)
                 total = held[number * self.vectors + vector]
-                totals.append(self.writer.value(f"{one.combine.name} {total}, {term} : {kind}"))
+                totals.append(self.accumulators.combined(one, total, term))
         self.body.forget()
         return totals

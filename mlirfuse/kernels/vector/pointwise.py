@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -146,13 +146,33 @@ class Pointwise:
             read = tuple(None if d is None else loops[d] for d in index_map)
             values[argument] = self.vector(operand, read, position)
         *computed, end = [o.operation for o in block.operations]
+        self.apply_all(computed, values, loops, position)
+        return self.scalar(end.operands[number], values)
+
+    def apply_all(
+        self,
+        computed: Iterable[ir.Operation],
+        values: dict[ir.Value, str],
+        loops: Mapping[int, int | None] | Sequence[int | None],
+        position: Position,
+    ) -> None:
+        """Writes the scalar ops of a body on vectors.
+
+        Args:
+          computed: ops of the body.
+          values: scalar of the body -> its vector; the results of the ops are added.
+          loops: the axis of each loop.
+          position: where the vectors are.
+
+        Raises:
+          Unsupported: an op that kernels do not have.
+        """
         for inner in computed:
             if inner.name == "linalg.index":
                 axis = loops[inner.attributes["dim"].value]
                 values[inner.results[0]] = self._index(axis, position)
             else:
                 self.apply(inner, values)
-        return self.scalar(end.operands[number], values)
 
     def _index(self, axis: int | None, position: Position) -> str:
         """The indices of an axis in all lanes."""
@@ -318,6 +338,17 @@ class Pointwise:
             )
         else:
             self.writer.line(f"vector.store {vector}, {place} : {memref(kind)}, {held}")
+
+    def store_first(self, buffer: str, kind: ir.Type, vector: str, at: Linear) -> None:
+        """Stores the first lane."""
+        element = str(ir.RankedTensorType(kind).element_type)
+        held = self.vector_type(element)
+        scalar = self.writer.value(f"vector.extract {vector}[0] : {element} from {held}")
+        if element == "i1":
+            scalar = self.writer.value(f"arith.extui {scalar} : i1 to i8")
+        self.writer.line(
+            f"memref.store {scalar}, {buffer}[{self.writer.index(at)}] : {memref(kind)}"
+        )
 
 
 def literal(value: ir.Value) -> str | None:
