@@ -50,6 +50,8 @@ class Pointwise:
       writer: the lines of the kernel.
       lanes: elements of a vector.
       gathers: whether a tensor may be read whose elements for adjacent lanes are not adjacent.
+      first_merged: the first of the axes that are contiguous in each tensor and have one index,
+        that of the last axis; None where each axis has its own.
       operands: tensors from outside that the kernel reads, each with the name of its buffer; a
         string stands for one that is made when the kernel replaces the region.
     """
@@ -58,6 +60,7 @@ class Pointwise:
         self.writer = writer
         self.lanes = lanes
         self.gathers = gathers
+        self.first_merged: int | None = None
         self.operands: dict[ir.Value | str, str] = {}
         self._made: dict[str, ir.Type] = {}
         self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
@@ -179,6 +182,8 @@ class Pointwise:
         kind = self.vector_type("index")
         if axis is None:
             return self.splat("0", "index")
+        if self._is_merged(axis) and self.first_merged != len(position.index) - 1:
+            raise Unsupported("an index of one of several contiguous loops")
         start = self.writer.index(position.index[axis])
         held = self.writer.value(f"vector.broadcast {start} : index to {kind}")
         if axis != len(position.index) - 1:
@@ -252,13 +257,21 @@ class Pointwise:
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
         """The offset of an element in its buffer."""
-        total, stride = Linear(), 1
+        total, stride, merged = Linear(), 1, False
         shape = list(ir.RankedTensorType(value_type).shape)
         for size, axis in zip(reversed(shape), reversed(axes), strict=True):
             if axis is not None and size != 1:
-                total = total + index[axis] * stride
+                if self._is_merged(axis):
+                    # The axes are the last dimensions: an index of all of them is an offset.
+                    total, merged = (total if merged else total + index[-1]), True
+                else:
+                    total = total + index[axis] * stride
             stride *= size
         return total
+
+    def _is_merged(self, axis: int) -> bool:
+        """Whether the index of an axis is that of the last one, with which it is contiguous."""
+        return self.first_merged is not None and axis >= self.first_merged
 
     def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside: contiguous, or one element in all of them."""

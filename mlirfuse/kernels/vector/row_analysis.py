@@ -230,18 +230,33 @@ def _columns_in_memory(op: ir.Operation, columns: list[int]) -> list[int]:
 
 
 def _segment_axes(analysis: RowAnalysis) -> int:
-    """The fewest axes of the columns without which the others are contiguous."""
+    """The fewest axes of the columns without which the others are contiguous; else all of them."""
     sizes = analysis.column_sizes
     first = next((n for n, size in enumerate(sizes) if size != 1), len(sizes) - 1)
-    accesses = list(_accesses(analysis))
-    for count in range(first, len(sizes) - 1):
-        if all(_has_contiguous(axes, sizes, count) for axes in accesses):
+    for count in range(first, len(sizes)):
+        whole = [(COLUMN, n) for n in range(count, len(sizes)) if sizes[n] != 1]
+        if are_contiguous(analysis, whole):
             return count
-    return len(sizes) - 1
+    return len(sizes)
 
 
-def _accesses(analysis: RowAnalysis) -> Iterator[list[Axis]]:
-    """The axes of the dimensions, but those of size 1, of tensors in memory."""
+def are_contiguous(analysis: RowAnalysis, axes: Sequence[Axis]) -> bool:
+    """Whether each tensor in memory has none of these axes, or all of them as its last dimensions.
+
+    Args:
+      analysis: a region that reduces.
+      axes: axes of more than one element, the innermost last.
+    """
+    chosen = set(axes)
+    for read in accesses(analysis):
+        before, last = read[: -len(axes)], read[-len(axes) :]
+        if not chosen.isdisjoint(read) and (last != list(axes) or not chosen.isdisjoint(before)):
+            return False
+    return True
+
+
+def accesses(analysis: RowAnalysis) -> Iterator[list[Axis]]:
+    """The axes of the dimensions, those of size 1 left out, of each tensor in memory."""
     made = {value for op in analysis.group for value in op.results}
     for op in analysis.group:
         tensors = zip([*op.operands, *op.results], _maps_with_results(op), strict=True)
@@ -255,10 +270,3 @@ def _accesses(analysis: RowAnalysis) -> Iterator[list[Axis]]:
 def _maps_with_results(op: ir.Operation) -> list[ops.IndexMap]:
     maps = list(ops.plain_maps(op))
     return maps + maps[ops.num_inputs(op) :]
-
-
-def _has_contiguous(axes: Sequence[Axis], sizes: Sequence[int], count: int) -> bool:
-    """Whether a tensor has none of the columns behind the first ones, or all as last dimensions."""
-    read = [axis for axis in axes if axis[0] == COLUMN and axis[1] >= count]
-    whole = [(COLUMN, n) for n in range(count, len(sizes)) if sizes[n] != 1]
-    return not read or list(axes[-len(read) :]) == whole

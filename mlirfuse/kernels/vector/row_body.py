@@ -7,7 +7,6 @@ columns that read them, once for each row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -57,6 +56,7 @@ class RowBody(Pointwise):
     ) -> None:
         super().__init__(writer, lanes)
         self.analysis = analysis
+        self.first_merged = len(analysis.row_sizes) + analysis.segment_axes
         self.homes = homes
         self.stacks: dict[ir.Value, Stack] = {}
         self.rows: list[Position] = []
@@ -147,15 +147,6 @@ class RowBody(Pointwise):
         self.apply_all((o for o in computed if o not in skipped), values, axes, position)
         return values
 
-    def _index(self, axis: int | None, position: Position) -> str:
-        """The indices of an axis in all lanes; the columns of a segment have the last one's."""
-        inner = len(self.analysis.row_sizes) + self.analysis.segment_axes
-        if axis is None or axis < inner:
-            return super()._index(axis, position)
-        if inner < len(position.index) - 1:
-            raise Unsupported("an index of one of several contiguous reduced loops")
-        return super()._index(axis, position)
-
     def load_kept(self, value: ir.Value, home: Home, position: Position) -> str:
         """The lanes of a value that an earlier loop has kept."""
         if home.result is None:
@@ -207,17 +198,3 @@ class RowBody(Pointwise):
                     f" array<i32: 0, 0>}}> : () -> {kind}"
                 )
                 self.stacks[value] = Stack(name, kind, padded)
-
-    def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
-        """The offset of an element; the columns of a segment have the index of the last axis."""
-        inner, whole = len(self.analysis.row_sizes) + self.analysis.segment_axes, False
-        total, stride = Linear(), 1
-        shape = list(ir.RankedTensorType(value_type).shape)
-        for size, axis in zip(reversed(shape), reversed(axes), strict=True):
-            if axis is not None and size != 1:
-                if axis < inner:
-                    total = total + index[axis] * stride
-                elif not whole:
-                    total, whole = total + index[-1], True
-            stride *= size
-        return total

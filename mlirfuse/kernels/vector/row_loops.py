@@ -19,13 +19,11 @@ from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
 from mlirfuse.kernels.vector.row_body import RowBody
 from mlirfuse.kernels.vector.row_schedule import Schedule, has_columns, result_axes
+from mlirfuse.kernels.vector.workgroups import num_operations
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import FMA_LATENCY
-
-SPECIAL_OPERATIONS = 16
-"""Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -278,7 +276,7 @@ class RowLoops:
         del self.writer.lines[before:]
         self.body.forget()
         self.body.loop = hoisted
-        return max(1, sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines))
+        return num_operations(lines)
 
     def unroll(self, loop: int) -> int:
         """Vectors of a loop's iteration: accumulators that hide the latency of combining.

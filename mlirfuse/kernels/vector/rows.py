@@ -10,6 +10,7 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.vector import column_kernel, row_kernel, row_split, stages
+from mlirfuse.kernels.vector.column_loops import layout
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_analysis import analyze, reducing
 from mlirfuse.kernels.vector.stages import Stages
@@ -69,15 +70,16 @@ def _plan(
         if ops.element_type(value) not in ELEMENT_TYPES:
             raise Unsupported(f"a result of {ops.element_type(value)}")
     analysis = analyze(group, results)
-    lane = None if analysis.by_lanes else column_kernel.lane_axis(analysis)
-    if lane is not None:
-        kept = analysis.row_sizes[lane]
-        if kept < device.lanes:
-            detail = f"{kept} contiguous elements, fewer than {device.lanes}"
+    kept = None if analysis.by_lanes else layout(analysis)
+    if kept is not None:
+        if kept.extent < device.lanes:
+            detail = f"{kept.extent} contiguous elements, fewer than {device.lanes}"
             return NoMatch(Reason.NOT_PROFITABLE, detail)
-        return stages.alone(column_kernel.kernel(analysis, "columns", device))
+        return column_kernel.kernels(analysis, kept, "columns", device)
     if analysis.by_lanes and device.num_registers < EXPONENTIAL_REGISTERS:
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's tiles of this softmax are as fast")
+    if analysis.segment_axes == len(analysis.column_sizes):
+        raise Unsupported("an operand whose columns are not contiguous")
     columns = analysis.contiguous_columns
     # Combining lanes costs more than the work on such rows: IREE's code takes several in a vector.
     least = (2 if analysis.num_segments == 1 else 1) * device.lanes

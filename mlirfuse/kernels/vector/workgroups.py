@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import BANDWIDTH_PER_CORE
@@ -16,6 +17,14 @@ each of them."""
 
 BLOCKS_PER_CORE = 4
 """Workgroups for each core, where there is work for them: the last ones end together."""
+
+SPECIAL_OPERATIONS = 16
+"""Operations of an op of `math`, such as an exponential: a polynomial and a power of two."""
+
+
+def num_operations(lines: Iterable[str]) -> int:
+    """Operations of the lines of a kernel for one element."""
+    return max(1, sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines))
 
 
 def block_size(units: int, work: float, num_bytes: float, device: CpuDevice) -> int:

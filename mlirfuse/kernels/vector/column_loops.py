@@ -1,0 +1,311 @@
+"""Loops over reduced dimensions whose lanes are elements of kept ones, contiguous in memory.
+
+for each loop of the schedule
+  for each reduced axis: combine vectors of the operands with the accumulators, store results
+
+No lanes are combined: each lane is a result. A tile is some vectors of lanes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.iteration_space import Axis
+from mlirfuse.kernels.vector.accumulators import Accumulators, additions
+from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
+from mlirfuse.kernels.vector.row_analysis import (
+    COLUMN,
+    ROW,
+    RowAnalysis,
+    RowReduction,
+    are_contiguous,
+)
+from mlirfuse.kernels.vector.row_schedule import Schedule, result_axes
+from mlirfuse.kernels.vector.workgroups import num_operations
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import CpuDevice
+
+Range = tuple[Linear | int | str, Linear | int | str, int]
+"""First index, the index before which a loop ends, and iterations at most."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Layout:
+    """The kept axes of a region.
+
+    Attributes:
+      lanes: those whose elements are lanes: contiguous, the innermost last.
+      outer: the others.
+      extent: elements of `lanes`.
+      num_outer: elements of `outer`.
+    """
+
+    lanes: tuple[int, ...]
+    outer: tuple[int, ...]
+    extent: int
+    num_outer: int
+
+
+def layout(analysis: RowAnalysis) -> Layout | None:
+    """The kept axes, where one is the last dimension of an operand; None where a reduced one is.
+
+    Args:
+      analysis: a region that reduces.
+    """
+    op = analysis.reductions[0].op
+    for index_map in ops.plain_maps(op)[: ops.num_inputs(op)]:
+        axes = [analysis.loops[op][loop] for loop in index_map if loop is not None]
+        large = [axis for axis in axes if _size(analysis, axis) > 1]
+        if any(axis[0] == COLUMN for axis in large):
+            last = max(n for n, axis in enumerate(large) if axis[0] == COLUMN)
+            return _layout(analysis, large[last + 1 :]) if large[last + 1 :] else None
+    return None
+
+
+def _layout(analysis: RowAnalysis, kept: list[Axis]) -> Layout:
+    """The layout with as many of these axes as lanes as are contiguous in all tensors."""
+    while kept and not are_contiguous(analysis, kept):
+        kept = kept[1:]
+    if not kept:
+        raise Unsupported("an operand whose lanes are not contiguous")
+    sizes, lanes = analysis.row_sizes, tuple(axis[1] for axis in kept)
+    outer = tuple(n for n in range(len(sizes)) if n not in lanes)
+    extent, num_outer = (math.prod(sizes[n] for n in axes) for axes in (lanes, outer))
+    return Layout(lanes, outer, extent, num_outer)
+
+
+def _size(analysis: RowAnalysis, axis: Axis) -> int:
+    return (analysis.row_sizes if axis[0] == ROW else analysis.column_sizes)[axis[1]]
+
+
+class ColumnBody(Pointwise):
+    """Writes the elementwise ops. The axes are outer ones, reduced ones, and those of the lanes.
+
+    Attributes:
+      analysis: the region.
+      totals: a reduction's value and the number of a vector of lanes -> its total.
+    """
+
+    def __init__(self, writer: Writer, lanes: int, analysis: RowAnalysis, kept: Layout) -> None:
+        super().__init__(writer, lanes)
+        self.analysis, self._layout = analysis, kept
+        self.first_merged = len(kept.outer) + len(analysis.column_sizes)
+        self.totals: dict[tuple[ir.Value, int], str] = {}
+        self._reduced = {one.value for one in analysis.reductions}
+
+    def axis(self, axis: Axis | None) -> int | None:
+        """The number of an axis in positions."""
+        if axis is None:
+            return None
+        if axis[0] == COLUMN:
+            return len(self._layout.outer) + axis[1]
+        if axis[1] in self._layout.outer:
+            return self._layout.outer.index(axis[1])
+        assert self.first_merged is not None
+        return self.first_merged + self._layout.lanes.index(axis[1])
+
+    def axes(self, value: ir.Value) -> Axes:
+        """The axes of a value of the region."""
+        return tuple(map(self.axis, result_axes(self.analysis, value)))
+
+    def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
+        """The vectors of the scalars in the body of an op, without those of its accumulators."""
+        loops = [self.axis(axis) for axis in self.analysis.loops[op]]
+        skipped = {one.combine for one in self.analysis.reductions if one.op == op}
+        values: dict[ir.Value, str] = {}
+        *computed, _ = [o.operation for o in ops.body(op).operations]
+        reads = zip(ops.body(op).arguments, op.operands, ops.plain_maps(op), strict=True)
+        for argument, operand, index_map in reads:
+            if ops.users(argument) and not self.analysis.accumulates(op, argument):
+                axes = tuple(None if n is None else loops[n] for n in index_map)
+                values[argument] = self.vector(operand, axes, position)
+        self.apply_all((o for o in computed if o not in skipped), values, loops, position)
+        return values
+
+    def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        op = ops.defining_op(value)
+        if op is None or op not in self.analysis.loops or literal(value) is not None:
+            return super()._vector(value, axes, position)
+        if self.axes(value) != axes:
+            raise Unsupported("a value that is read along other axes")
+        if value in self._reduced:
+            return self.totals[value, int(position.key[0])]
+        *_, end = [o.operation for o in ops.body(op).operations]
+        number = list(op.results).index(value)
+        return self.scalar(end.operands[number], self.scalars(op, position))
+
+
+class ColumnLoops:
+    """Writes the loops of one kernel.
+
+    Attributes:
+      analysis: the region.
+      layout: its kept axes.
+      schedule: its loops.
+      device: the CPU.
+      vectors: vectors of the tile that is written.
+      ranges: reduced axis -> its indices that the kernel takes; those that are missing are whole.
+    """
+
+    def __init__(
+        self, analysis: RowAnalysis, kept: Layout, plan: Schedule, device: CpuDevice
+    ) -> None:
+        self.analysis, self.layout, self.schedule, self.device = analysis, kept, plan, device
+        self.lanes = device.lanes
+        self.writer = Writer()
+        self.body = ColumnBody(self.writer, self.lanes, analysis, kept)
+        self.accumulators = Accumulators(self.writer, self.body)
+        self.vectors = 1
+        self.ranges: dict[int, Range] = {}
+        self._outer = [Linear()] * len(kept.outer)
+        self._place = Linear()
+        self._column = Linear()
+        self._mask = ""
+
+    # --- tiles ------------------------------------------------------------------------------------
+
+    @property
+    def max_vectors(self) -> int:
+        """Vectors of a tile at most: accumulators of a loop take half of the registers."""
+        count = max(1, *map(len, self.schedule.reductions))
+        return max(1, self.device.num_registers // (2 * count))
+
+    def tiles(self, vectors: int) -> int:
+        """Tiles of that many vectors at most; all but the last one of each line have as many."""
+        return self.layout.num_outer * -(-self.layout.extent // (vectors * self.lanes))
+
+    def write_tile(self, number: str, vectors: int, write: Callable[[], None]) -> None:
+        """Writes the code of a tile, and that of a smaller last one, if there is one."""
+        per_line = self.tiles(vectors) // self.layout.num_outer
+        place = self.writer.binary("remui", number, per_line)
+        line = self.writer.binary("divui", number, per_line)
+        self._outer, rest = [], line
+        for axis in reversed(self.layout.outer):
+            size = self.analysis.row_sizes[axis]
+            self._outer.insert(0, linear(self.writer.binary("remui", rest, size)))
+            rest = self.writer.binary("divui", rest, size)
+        self._column = linear(place) * (vectors * self.lanes)
+        self._place = linear(line) * self.layout.extent + self._column
+        last = -(-self.layout.extent // self.lanes) - (per_line - 1) * vectors
+        masked = self.layout.extent % self.lanes
+        if last == vectors and not masked:
+            self._write_as(vectors, "", write)
+            return
+        mask = ""
+        if masked:
+            mask = self.writer.hoisted(
+                f"vector.constant_mask [{masked}] : {self.body.vector_type('i1')}"
+            )
+        if per_line == 1:
+            self._write_as(vectors, mask, write)
+            return
+        end = self.writer.index(per_line - 1)
+        is_last = self.writer.value(f"arith.cmpi eq, {place}, {end} : index")
+        with self.writer.block(f"scf.if {is_last} {{", "} else {"):
+            self._write_as(last, mask, write)
+        with self.writer.block("// whole tiles", "}"):
+            self._write_as(vectors, "", write)
+
+    def _write_as(self, vectors: int, mask: str, write: Callable[[], None]) -> None:
+        self.vectors, self._mask = vectors, mask
+        self.body.totals.clear()
+        self.body.forget()
+        write()
+        self.body.forget()
+
+    def positions(self, reduced: Sequence[Linear] | None = None) -> list[Position]:
+        """The positions of the vectors of a tile, at some indices of the reduced axes."""
+        if reduced is None:
+            reduced = [Linear()] * len(self.analysis.column_sizes)
+        before = (*self._outer, *reduced, *[Linear()] * (len(self.layout.lanes) - 1))
+        return [
+            Position((n,), (*before, self._column + n * self.lanes), self.mask_of(n))
+            for n in range(self.vectors)
+        ]
+
+    def mask_of(self, vector: int) -> str:
+        """The lanes of a vector of the tile that exist; empty where all do."""
+        return self._mask if vector == self.vectors - 1 else ""
+
+    def place_of(self, vector: int) -> Linear:
+        """The place of a vector's first lane among all results."""
+        return self._place + vector * self.lanes
+
+    # --- loops ------------------------------------------------------------------------------------
+
+    def write_loop(self, loop: int) -> list[tuple[RowReduction, int, str]]:
+        """Writes a loop; returns its totals: reduction, vector, and the total of each lane."""
+        reductions = self.schedule.reductions[loop]
+        work = [(one, n) for one in reductions for n in range(self.vectors)]
+        ones = [one for one, _ in work]
+        sizes = self.analysis.column_sizes
+        ranges = [self.ranges.get(n, (0, size, size)) for n, size in enumerate(sizes)]
+        terms = [1]
+        for *_, most in reversed(ranges[1:]):
+            terms.insert(0, additions(most, terms[0]))
+
+        def nest(index: list[Linear], held: list[str]) -> list[str]:
+            if len(index) == len(sizes):
+                return self._combined(loop, index, held)
+            start, stop, most = ranges[len(index)]
+            count = terms[len(index)]
+            return self.accumulators.loop(
+                ones,
+                (start, stop, 1),
+                most,
+                held,
+                lambda n, inner: nest([*index, linear(n)], inner),
+                count,
+            )
+
+        totals = nest([], [self.accumulators.neutral(one) for one in ones])
+        self.body.forget()
+        return [(one, n, total) for (one, n), total in zip(work, totals, strict=True)]
+
+    def _combined(self, loop: int, index: list[Linear], held: Sequence[str]) -> list[str]:
+        """The accumulators combined with the terms at one index of the reduced axes."""
+        self.body.forget()
+        positions, totals = self.positions(index), list(held)
+        for number, one in enumerate(self.schedule.reductions[loop]):
+            for vector, position in enumerate(positions):
+                term = self.body.scalar(one.term, self.body.scalars(one.op, position))
+                term = self.accumulators.widened(one, term)
+                place = number * self.vectors + vector
+                totals[place] = self.accumulators.combined(one, totals[place], term)
+        for place, number in enumerate(self.schedule.results[loop]):
+            self.store(place, number, positions)
+        self.body.forget()
+        return totals
+
+    def define(self, totals: Sequence[tuple[RowReduction, int, str]]) -> None:
+        """Sets the totals of reductions, combined with their inits."""
+        for one, vector, total in totals:
+            self.body.totals[one.value, vector] = self.accumulators.finished(one, total)
+
+    def store(self, place: int, number: int, positions: Sequence[Position]) -> None:
+        """Stores a result's lanes in the kernel's result of that place."""
+        value = self.analysis.results[number]
+        for position in positions:
+            axes = self.body.axes(value)
+            name = self.body.vector(value, axes, position)
+            at = self.body.offset(value.type, axes, position.index)
+            self.body.store(f"%y{place}", value.type, name, at, position.mask)
+
+    def work(self) -> int:
+        """Operations on elements for one lane."""
+        before, total = len(self.writer.lines), 0
+        for loop, reductions in enumerate(self.schedule.reductions):
+            start = len(self.writer.lines)
+            index = [Linear()] * len(self.analysis.column_sizes)
+            self._combined(loop, index, [self.accumulators.neutral(one) for one in reductions])
+            total += num_operations(self.writer.lines[start:])
+            self.body.totals |= {(one.value, 0): "%unknown" for one in reductions}
+        del self.writer.lines[before:]
+        self.body.totals.clear()
+        return total * math.prod(self.analysis.column_sizes)
