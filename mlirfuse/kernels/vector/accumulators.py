@@ -74,6 +74,13 @@ class Accumulators:
         op = "extsi" if one.element == "i1" else "extf"
         return self._writer.value(f"arith.{op} {term} : {narrow} to {self.kind(one)}")
 
+    def masked(self, one: RowReduction, mask: str, made: str, total: str) -> str:
+        """Accumulators that are updated where a mask is true, or all without a mask."""
+        if not mask:
+            return made
+        lanes, kind = self._vectors.vector_type("i1"), self.kind(one)
+        return self._writer.value(f"arith.select {mask}, {made}, {total} : {lanes}, {kind}")
+
     def finished(self, one: RowReduction, total: str) -> str:
         """Accumulators combined with the init of the reduction, in its element type."""
         if not COMBINERS[one.combine.name].ignores(one.init, one.element):

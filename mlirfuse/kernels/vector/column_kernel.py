@@ -15,13 +15,16 @@ a last kernel: combine the totals, compute and store the results
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector.column_loops import ColumnLoops, Layout
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.few_lanes import FewLoops
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
-from mlirfuse.kernels.vector.row_schedule import Schedule, schedule
+from mlirfuse.kernels.vector.row_schedule import schedule
 from mlirfuse.kernels.vector.stages import Stages, alone, made_by
 from mlirfuse.kernels.vector.workgroups import block_size, num_parts
 from mlirfuse.kernels.vector.writer import Linear, linear
@@ -32,14 +35,21 @@ MAX_VECTORS = 8
 """Vectors of a tile: contiguous lines of one row of an operand, and chains of accumulators."""
 
 
-def kernels(analysis: RowAnalysis, kept: Layout, entry: str, device: CpuDevice) -> Stages:
+def kernels(analysis: RowAnalysis, kept: Layout, entry: str, device: CpuDevice) -> Stages | None:
     """Writes the kernels of a region whose results keep the contiguous dimension.
+
+    Returns:
+      The kernels; None where the work is too little for them.
 
     Raises:
       Unsupported: the region has an op or an access that the kernels cannot compute.
     """
     plan = schedule(analysis, keeps=False)
-    loops = ColumnLoops(analysis, kept, plan, device)
+    kind = FewLoops if kept.extent < device.lanes else ColumnLoops
+    make = functools.partial(kind, analysis, kept, plan, device)
+    loops = make()
+    if isinstance(loops, FewLoops) and not loops.is_worthwhile:
+        return None
     work, read = loops.work(), sum(map(ops.num_bytes, slices.operands_of(list(analysis.group))))
     vectors = -(-kept.extent // device.lanes)
     size = min(vectors, MAX_VECTORS, loops.max_vectors)
@@ -47,170 +57,165 @@ def kernels(analysis: RowAnalysis, kept: Layout, entry: str, device: CpuDevice) 
     tiles = loops.tiles(size)
     launches = len(plan.results) - 1 + bool(plan.row_results)
     parts = num_parts(tiles, work * size * device.lanes, read / tiles, launches, device)
-    division = _division(analysis, parts, size)
+    division = _division(loops.sizes, parts, size)
     if division is not None:
-        return _divided(analysis, kept, plan, entry, division, device)
+        return _divided(make, entry, division)
     parallel = kept.num_outer * vectors // (2 * device.cores)
-    size = max(1, min(size, parallel))
-    return alone(_ColumnKernel(analysis, kept, plan, device).write(entry, size, work, read))
+    return alone(_whole(make(), entry, max(1, min(size, parallel)), work, read))
 
 
-class _ColumnKernel(ColumnLoops):
-    """Writes one kernel, whose workgroups take blocks of tiles."""
+def _whole(loops: ColumnLoops, entry: str, vectors: int, work: int, read: int) -> VectorKernel:
+    """Writes one kernel, whose workgroups take blocks of tiles.
 
-    def write(self, entry: str, vectors: int, work: int, read: int) -> VectorKernel:
-        """Writes the whole kernel.
+    Args:
+      loops: writes its loops.
+      entry: the beginning of its name.
+      vectors: vectors of a tile.
+      work: operations for a lane.
+      read: bytes that the kernel reads.
+    """
+    writer, tiles = loops.writer, loops.tiles(vectors)
+    size = block_size(tiles, work * vectors * loops.lanes, read / tiles, loops.device)
+    block = writer.value("hal.interface.workgroup.id[0] : index")
+    first = linear(block) * size
+    last = writer.binary("minsi", first + size, tiles)
 
-        Args:
-          entry: the beginning of its name.
-          vectors: vectors of a tile.
-          work: operations for a lane.
-          read: bytes that the kernel reads.
-        """
-        writer, tiles = self.writer, self.tiles(vectors)
-        size = block_size(tiles, work * vectors * self.lanes, read / tiles, self.device)
-        block = writer.value("hal.interface.workgroup.id[0] : index")
-        first = linear(block) * size
-        last = writer.binary("minsi", first + size, tiles)
+    def write() -> None:
+        for loop in range(len(loops.schedule.results)):
+            loops.define(loops.write_loop(loop))
+        for number in loops.schedule.row_results:
+            loops.store(number, number, loops.positions())
 
-        def tile(number: str, _: list[str]) -> list[str]:
-            self.write_tile(number, vectors, self._write)
-            return []
+    def tile(number: str, _: list[str]) -> list[str]:
+        loops.write_tile(number, vectors, write)
+        return []
 
-        writer.loop(first, last, 1, [], [], tile)
-        return self.body.kernel(entry, self.analysis.results, (-(-tiles // size), 1))
-
-    def _write(self) -> None:
-        for loop in range(len(self.schedule.results)):
-            self.define(self.write_loop(loop))
-        for number in self.schedule.row_results:
-            self.store(number, number, self.positions())
+    writer.loop(first, last, 1, [], [], tile)
+    return loops.body.kernel(entry, loops.analysis.results, (-(-tiles // size), 1))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Division:
-    """Parts of the indices of a reduced axis.
+    """Parts of the iterations of a loop over a reduced axis.
 
     Attributes:
       vectors: vectors of a tile.
-      axis: the reduced axis.
-      size: indices of a part.
+      loop: number of the loop.
+      size: iterations of a part.
       parts: how many there are.
     """
 
     vectors: int
-    axis: int
+    loop: int
     size: int
     parts: int
 
 
-def _division(analysis: RowAnalysis, parts: int, vectors: int) -> _Division | None:
-    """Divides the first reduced axis that is long enough, else the longest."""
-    sizes = analysis.column_sizes
+def _division(sizes: Sequence[int], parts: int, vectors: int) -> _Division | None:
+    """Divides the first loop that is long enough, else the longest."""
     longest = max(range(len(sizes)), key=lambda n: sizes[n])
-    axis = next((n for n, size in enumerate(sizes) if size >= parts), longest)
-    size = -(-sizes[axis] // parts)
-    parts = -(-sizes[axis] // size)
-    return _Division(vectors, axis, size, parts) if parts > 1 else None
+    loop = next((n for n, size in enumerate(sizes) if size >= parts), longest)
+    size = -(-sizes[loop] // parts)
+    parts = -(-sizes[loop] // size)
+    return _Division(vectors, loop, size, parts) if parts > 1 else None
 
 
-def _divided(
-    analysis: RowAnalysis,
-    kept: Layout,
-    plan: Schedule,
-    entry: str,
-    division: _Division,
-    device: CpuDevice,
-) -> Stages:
+def _divided(make: Callable[[], ColumnLoops], entry: str, division: _Division) -> Stages:
+    plan = make().schedule
     stages, returned = [], dict[int, tuple[int, int]]()
     for number, written in enumerate(plan.results):
-        stages.append(_Stage(analysis, kept, plan, device).write(entry, division, number))
+        stages.append(_Stage(make(), division, number).write(entry))
         returned |= {result: (number, place) for place, result in enumerate(written)}
     if plan.row_results:
         last = len(stages)
-        stages.append(_Stage(analysis, kept, plan, device).write_last(entry, division, last))
+        stages.append(_Stage(make(), division, last).write_last(entry))
         returned |= {result: (last, place) for place, result in enumerate(plan.row_results)}
-    return Stages(tuple(stages), tuple(returned[n] for n in range(len(analysis.results))))
+    return Stages(tuple(stages), tuple(returned[n] for n in range(len(returned))))
 
 
-class _Stage(ColumnLoops):
-    """Writes the kernel of one loop, or the last kernel."""
+class _Stage:
+    """Writes the kernel of one loop, or the last kernel.
 
-    def write(self, entry: str, division: _Division, number: int) -> VectorKernel:
+    Attributes:
+      loops: writes its loops.
+      division: the parts.
+      number: number of the kernel.
+    """
+
+    def __init__(self, loops: ColumnLoops, division: _Division, number: int) -> None:
+        self.loops, self.division, self.number = loops, division, number
+        self.schedule, self.results = loops.schedule, loops.analysis.results
+        self._num_results = loops.layout.num_outer * loops.layout.extent
+
+    def write(self, entry: str) -> VectorKernel:
         """Writes the kernel of a loop: a workgroup for each part of each tile."""
-        writer, parts = self.writer, division.parts
+        loops, division, number = self.loops, self.division, self.number
+        writer, parts = loops.writer, division.parts
         unit = writer.value("hal.interface.workgroup.id[0] : index")
         part, tile = writer.binary("remui", unit, parts), writer.binary("divui", unit, parts)
         first = linear(part) * division.size
-        end = writer.binary(
-            "minsi", first + division.size, self.analysis.column_sizes[division.axis]
-        )
-        self.ranges = {division.axis: (first, end, division.size)}
-        written = self.schedule.results[number]
-        ones = self.schedule.reductions[number]
+        end = writer.binary("minsi", first + division.size, loops.sizes[division.loop])
+        loops.ranges = {division.loop: (first, end, division.size)}
+        written, ones = self.schedule.results[number], self.schedule.reductions[number]
 
         def write() -> None:
-            self._define_totals(division, number)
-            for one, vector, total in self.write_loop(number):
+            self._define_totals()
+            for one, vector, total in loops.write_loop(number):
                 name = f"%y{len(written) + ones.index(one)}"
-                at = linear(part) * self._num_results + self.place_of(vector)
-                kind = self._totals_type(one, division)
-                self.body.store(name, kind, total, at, self.mask_of(vector))
+                at = linear(part) * self._num_results + loops.place_of(vector)
+                loops.body.store(name, self._totals_type(one), total, at, loops.mask_of(vector))
 
-        self.write_tile(tile, division.vectors, write)
-        kinds = tuple(self._totals_type(one, division) for one in ones)
-        results = [self.analysis.results[n] for n in written]
-        grid = (self.tiles(division.vectors) * parts, 1)
-        return self.body.kernel(f"{entry}_{number}", results, grid, kinds)
+        loops.write_tile(tile, division.vectors, write)
+        kinds = tuple(map(self._totals_type, ones))
+        results = [self.results[n] for n in written]
+        grid = (loops.tiles(division.vectors) * parts, 1)
+        return loops.body.kernel(f"{entry}_{number}", results, grid, kinds)
 
-    def write_last(self, entry: str, division: _Division, number: int) -> VectorKernel:
+    def write_last(self, entry: str) -> VectorKernel:
         """Writes the kernel of the results without reduced axes: one workgroup."""
+        loops, written = self.loops, self.schedule.row_results
 
         def write() -> None:
-            self._define_totals(division, number)
-            for place, result in enumerate(self.schedule.row_results):
-                self.store(place, result, self.positions())
+            self._define_totals()
+            for place, result in enumerate(written):
+                loops.store(place, result, loops.positions())
 
         def tile(index: str, _: list[str]) -> list[str]:
-            self.write_tile(index, division.vectors, write)
+            loops.write_tile(index, self.division.vectors, write)
             return []
 
-        self.writer.loop(0, self.tiles(division.vectors), 1, [], [], tile)
-        results = [self.analysis.results[n] for n in self.schedule.row_results]
-        return self.body.kernel(f"{entry}_{number}", results, (1, 1))
+        loops.writer.loop(0, loops.tiles(self.division.vectors), 1, [], [], tile)
+        results = [self.results[n] for n in written]
+        return loops.body.kernel(f"{entry}_{self.number}", results, (1, 1))
 
-    @property
-    def _num_results(self) -> int:
-        return self.layout.num_outer * self.layout.extent
-
-    def _totals_type(self, one: RowReduction, division: _Division) -> ir.Type:
+    def _totals_type(self, one: RowReduction) -> ir.Type:
         """The type of a reduction's totals of all parts."""
-        element = self.accumulators.element(one)
-        text = f"tensor<{division.parts * self._num_results}x{element}>"
+        element = self.loops.accumulators.element(one)
+        text = f"tensor<{self.division.parts * self._num_results}x{element}>"
         return ir.Type.parse(text, one.op.context)
 
-    def _define_totals(self, division: _Division, number: int) -> None:
+    def _define_totals(self) -> None:
         """Combines the totals that earlier kernels have stored of the parts of a tile."""
-        for loop in range(min(number, len(self.schedule.reductions))):
+        for loop in range(min(self.number, len(self.schedule.reductions))):
             for place, one in enumerate(self.schedule.reductions[loop]):
                 key = made_by(loop, len(self.schedule.results[loop]) + place)
-                buffer = self.body.reserve(key, self._totals_type(one, division))
-                self.define(self._combined_totals(one, buffer, division))
+                buffer = self.loops.body.reserve(key, self._totals_type(one))
+                self.loops.define(self._combined_totals(one, buffer))
 
     def _combined_totals(
-        self, one: RowReduction, buffer: str, division: _Division
+        self, one: RowReduction, buffer: str
     ) -> list[tuple[RowReduction, int, str]]:
-        kind, count = self._totals_type(one, division), self.vectors
+        loops, kind, parts = self.loops, self._totals_type(one), self.division.parts
 
         def part(number: str, held: list[str]) -> list[str]:
             combined = []
             for vector, total in enumerate(held):
-                at: Linear = linear(number) * self._num_results + self.place_of(vector)
-                loaded = self.body.load(buffer, kind, at, self.mask_of(vector))
-                combined.append(self.accumulators.combined(one, total, loaded))
+                at: Linear = linear(number) * self._num_results + loops.place_of(vector)
+                loaded = loops.body.load(buffer, kind, at, loops.mask_of(vector))
+                combined.append(loops.accumulators.combined(one, total, loaded))
             return combined
 
-        start = [self.accumulators.neutral(one)] * count
-        bounds = (0, division.parts, 1)
-        made = self.accumulators.loop([one] * count, bounds, division.parts, start, part)
+        start = [loops.accumulators.neutral(one)] * loops.vectors
+        ones = [one] * loops.vectors
+        made = loops.accumulators.loop(ones, (0, parts, 1), parts, start, part)
         return [(one, vector, total) for vector, total in enumerate(made)]

@@ -89,13 +89,14 @@ class ColumnBody(Pointwise):
 
     Attributes:
       analysis: the region.
+      first_lane: the first axis of the lanes.
       totals: a reduction's value and the number of a vector of lanes -> its total.
     """
 
     def __init__(self, writer: Writer, lanes: int, analysis: RowAnalysis, kept: Layout) -> None:
         super().__init__(writer, lanes)
         self.analysis, self._layout = analysis, kept
-        self.first_merged = len(kept.outer) + len(analysis.column_sizes)
+        self.first_lane = self.first_merged = len(kept.outer) + len(analysis.column_sizes)
         self.totals: dict[tuple[ir.Value, int], str] = {}
         self._reduced = {one.value for one in analysis.reductions}
 
@@ -107,12 +108,15 @@ class ColumnBody(Pointwise):
             return len(self._layout.outer) + axis[1]
         if axis[1] in self._layout.outer:
             return self._layout.outer.index(axis[1])
-        assert self.first_merged is not None
-        return self.first_merged + self._layout.lanes.index(axis[1])
+        return self.first_lane + self._layout.lanes.index(axis[1])
 
     def axes(self, value: ir.Value) -> Axes:
         """The axes of a value of the region."""
         return tuple(map(self.axis, result_axes(self.analysis, value)))
+
+    def total(self, value: ir.Value, element: str, position: Position) -> str:
+        """The total of a reduction, whose element type is given, in the lanes of a position."""
+        return self.totals[value, int(position.key[0])]
 
     def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
         """The vectors of the scalars in the body of an op, without those of its accumulators."""
@@ -135,7 +139,7 @@ class ColumnBody(Pointwise):
         if self.axes(value) != axes:
             raise Unsupported("a value that is read along other axes")
         if value in self._reduced:
-            return self.totals[value, int(position.key[0])]
+            return self.total(value, ops.element_type(value), position)
         *_, end = [o.operation for o in ops.body(op).operations]
         number = list(op.results).index(value)
         return self.scalar(end.operands[number], self.scalars(op, position))
@@ -150,7 +154,9 @@ class ColumnLoops:
       schedule: its loops.
       device: the CPU.
       vectors: vectors of the tile that is written.
-      ranges: reduced axis -> its indices that the kernel takes; those that are missing are whole.
+      sizes: iterations of the loops over reduced axes.
+      ranges: loop -> its iterations that the kernel takes; those that are missing are whole.
+      outer_index: the indices of the outer axes.
     """
 
     def __init__(
@@ -160,10 +166,11 @@ class ColumnLoops:
         self.lanes = device.lanes
         self.writer = Writer()
         self.body = ColumnBody(self.writer, self.lanes, analysis, kept)
+        self.sizes = analysis.column_sizes
         self.accumulators = Accumulators(self.writer, self.body)
         self.vectors = 1
         self.ranges: dict[int, Range] = {}
-        self._outer = [Linear()] * len(kept.outer)
+        self.outer_index = [Linear()] * len(kept.outer)
         self._place = Linear()
         self._column = Linear()
         self._mask = ""
@@ -185,10 +192,10 @@ class ColumnLoops:
         per_line = self.tiles(vectors) // self.layout.num_outer
         place = self.writer.binary("remui", number, per_line)
         line = self.writer.binary("divui", number, per_line)
-        self._outer, rest = [], line
+        self.outer_index, rest = [], line
         for axis in reversed(self.layout.outer):
             size = self.analysis.row_sizes[axis]
-            self._outer.insert(0, linear(self.writer.binary("remui", rest, size)))
+            self.outer_index.insert(0, linear(self.writer.binary("remui", rest, size)))
             rest = self.writer.binary("divui", rest, size)
         self._column = linear(place) * (vectors * self.lanes)
         self._place = linear(line) * self.layout.extent + self._column
@@ -223,7 +230,7 @@ class ColumnLoops:
         """The positions of the vectors of a tile, at some indices of the reduced axes."""
         if reduced is None:
             reduced = [Linear()] * len(self.analysis.column_sizes)
-        before = (*self._outer, *reduced, *[Linear()] * (len(self.layout.lanes) - 1))
+        before = (*self.outer_index, *reduced, *[Linear()] * (len(self.layout.lanes) - 1))
         return [
             Position((n,), (*before, self._column + n * self.lanes), self.mask_of(n))
             for n in range(self.vectors)
@@ -244,29 +251,44 @@ class ColumnLoops:
         reductions = self.schedule.reductions[loop]
         work = [(one, n) for one in reductions for n in range(self.vectors)]
         ones = [one for one, _ in work]
-        sizes = self.analysis.column_sizes
-        ranges = [self.ranges.get(n, (0, size, size)) for n, size in enumerate(sizes)]
-        terms = [1]
-        for *_, most in reversed(ranges[1:]):
-            terms.insert(0, additions(most, terms[0]))
-
-        def nest(index: list[Linear], held: list[str]) -> list[str]:
-            if len(index) == len(sizes):
-                return self._combined(loop, index, held)
-            start, stop, most = ranges[len(index)]
-            count = terms[len(index)]
-            return self.accumulators.loop(
-                ones,
-                (start, stop, 1),
-                most,
-                held,
-                lambda n, inner: nest([*index, linear(n)], inner),
-                count,
-            )
-
-        totals = nest([], [self.accumulators.neutral(one) for one in ones])
+        totals = self.nest(ones, self.sizes, 1, lambda at, held: self._combined(loop, at, held))
         self.body.forget()
         return [(one, n, total) for (one, n), total in zip(work, totals, strict=True)]
+
+    def nest(
+        self,
+        ones: Sequence[RowReduction],
+        sizes: Sequence[int],
+        terms: int,
+        body: Callable[[list[Linear], list[str]], list[str]],
+    ) -> list[str]:
+        """Writes loops over reduced axes that carry accumulators.
+
+        Args:
+          ones: the reduction of each accumulator.
+          sizes: iterations of the loops.
+          terms: additions of an innermost iteration to an accumulator.
+          body: writes an innermost iteration, from the indices and the accumulators.
+
+        Returns:
+          The accumulators after the loops.
+        """
+        ranges = [self.ranges.get(n, (0, size, size)) for n, size in enumerate(sizes)]
+        counts = [terms]
+        for *_, most in reversed(ranges[1:]):
+            counts.insert(0, additions(most, counts[0]))
+
+        def loop(index: list[Linear], held: list[str]) -> list[str]:
+            if len(index) == len(sizes):
+                return body(index, held)
+            start, stop, most = ranges[len(index)]
+            count = counts[len(index)]
+            bounds = (start, stop, 1)
+            return self.accumulators.loop(
+                ones, bounds, most, held, lambda n, inner: loop([*index, linear(n)], inner), count
+            )
+
+        return loop([], [self.accumulators.neutral(one) for one in ones])
 
     def _combined(self, loop: int, index: list[Linear], held: Sequence[str]) -> list[str]:
         """The accumulators combined with the terms at one index of the reduced axes."""
@@ -274,14 +296,18 @@ class ColumnLoops:
         positions, totals = self.positions(index), list(held)
         for number, one in enumerate(self.schedule.reductions[loop]):
             for vector, position in enumerate(positions):
-                term = self.body.scalar(one.term, self.body.scalars(one.op, position))
-                term = self.accumulators.widened(one, term)
                 place = number * self.vectors + vector
-                totals[place] = self.accumulators.combined(one, totals[place], term)
+                totals[place] = self.term_combined(one, totals[place], position)
         for place, number in enumerate(self.schedule.results[loop]):
             self.store(place, number, positions)
         self.body.forget()
         return totals
+
+    def term_combined(self, one: RowReduction, total: str, position: Position) -> str:
+        """An accumulator combined with the terms at a position, in the lanes that exist there."""
+        term = self.body.scalar(one.term, self.body.scalars(one.op, position))
+        made = self.accumulators.combined(one, total, self.accumulators.widened(one, term))
+        return self.accumulators.masked(one, position.mask, made, total)
 
     def define(self, totals: Sequence[tuple[RowReduction, int, str]]) -> None:
         """Sets the totals of reductions, combined with their inits."""

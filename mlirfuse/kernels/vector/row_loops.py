@@ -233,14 +233,7 @@ class RowLoops:
         """An accumulator combined with the term of a vector of columns."""
         term = self.body.scalar(one.term, self.body.scalars(one.op, position))
         made = self.accumulators.combined(one, total, self.accumulators.widened(one, term))
-        if not position.mask:
-            return made
-        return self.masked(one, position.mask, made, total)
-
-    def masked(self, one: RowReduction, mask: str, made: str, total: str) -> str:
-        """Accumulators that are updated where a mask is true."""
-        lanes, kind = self.body.vector_type("i1"), self.accumulators.kind(one)
-        return self.writer.value(f"arith.select {mask}, {made}, {total} : {lanes}, {kind}")
+        return self.accumulators.masked(one, position.mask, made, total)
 
     def _total(self, one: RowReduction, sums: list[str]) -> str:
         """The accumulators and their lanes combined, in all lanes."""

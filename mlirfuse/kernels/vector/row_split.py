@@ -192,5 +192,5 @@ class _Stage(RowLoops):
             )
             loaded = self.body.load(buffer, kind, first + full, mask)
             made = self.accumulators.combined(one, total, loaded)
-            total = self.masked(one, mask, made, total)
+            total = self.accumulators.masked(one, mask, made, total)
         return self.across_lanes(one, total)

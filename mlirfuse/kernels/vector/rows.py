@@ -72,10 +72,9 @@ def _plan(
     analysis = analyze(group, results)
     kept = None if analysis.by_lanes else layout(analysis)
     if kept is not None:
-        if kept.extent < device.lanes:
-            detail = f"{kept.extent} contiguous elements, fewer than {device.lanes}"
-            return NoMatch(Reason.NOT_PROFITABLE, detail)
-        return column_kernel.kernels(analysis, kept, "columns", device)
+        found = column_kernel.kernels(analysis, kept, "columns", device)
+        detail = f"few reductions of {kept.extent} contiguous elements"
+        return found or NoMatch(Reason.NOT_PROFITABLE, detail)
     if analysis.by_lanes and device.num_registers < EXPONENTIAL_REGISTERS:
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's tiles of this softmax are as fast")
     if analysis.segment_axes == len(analysis.column_sizes):
