@@ -84,7 +84,7 @@ def _whole(loops: ColumnLoops, entry: str, vectors: int, work: int, read: int) -
         for loop in range(len(loops.schedule.results)):
             loops.define(loops.write_loop(loop))
         for number in loops.schedule.row_results:
-            loops.store(number, number, loops.positions())
+            loops.store(number, loops.positions())
 
     def tile(number: str, _: list[str]) -> list[str]:
         loops.write_tile(number, vectors, write)
@@ -157,6 +157,7 @@ class _Stage:
         end = writer.binary("minsi", first + division.size, loops.sizes[division.loop])
         loops.ranges = {division.loop: (first, end, division.size)}
         written, ones = self.schedule.results[number], self.schedule.reductions[number]
+        self._name_outputs(written)
 
         def write() -> None:
             self._define_totals()
@@ -174,11 +175,12 @@ class _Stage:
     def write_last(self, entry: str) -> VectorKernel:
         """Writes the kernel of the results without reduced axes: one workgroup."""
         loops, written = self.loops, self.schedule.row_results
+        self._name_outputs(written)
 
         def write() -> None:
             self._define_totals()
-            for place, result in enumerate(written):
-                loops.store(place, result, loops.positions())
+            for result in written:
+                loops.store(result, loops.positions())
 
         def tile(index: str, _: list[str]) -> list[str]:
             loops.write_tile(index, self.division.vectors, write)
@@ -187,6 +189,10 @@ class _Stage:
         loops.writer.loop(0, loops.tiles(self.division.vectors), 1, [], [], tile)
         results = [self.results[n] for n in written]
         return loops.body.kernel(f"{entry}_{self.number}", results, (1, 1))
+
+    def _name_outputs(self, written: Sequence[int]) -> None:
+        for place, number in enumerate(written):
+            self.loops.outputs[number] = f"%y{place}"
 
     def _totals_type(self, one: RowReduction) -> ir.Type:
         """The type of a reduction's totals of all parts."""

@@ -156,6 +156,7 @@ class ColumnLoops:
       vectors: vectors of the tile that is written.
       sizes: iterations of the loops over reduced axes.
       ranges: loop -> its iterations that the kernel takes; those that are missing are whole.
+      outputs: the name of the buffer of each result.
       outer_index: the indices of the outer axes.
     """
 
@@ -170,6 +171,7 @@ class ColumnLoops:
         self.accumulators = Accumulators(self.writer, self.body)
         self.vectors = 1
         self.ranges: dict[int, Range] = {}
+        self.outputs = [f"%y{n}" for n in range(len(analysis.results))]
         self.outer_index = [Linear()] * len(kept.outer)
         self._place = Linear()
         self._column = Linear()
@@ -298,8 +300,8 @@ class ColumnLoops:
             for vector, position in enumerate(positions):
                 place = number * self.vectors + vector
                 totals[place] = self.term_combined(one, totals[place], position)
-        for place, number in enumerate(self.schedule.results[loop]):
-            self.store(place, number, positions)
+        for number in self.schedule.results[loop]:
+            self.store(number, positions)
         self.body.forget()
         return totals
 
@@ -314,14 +316,14 @@ class ColumnLoops:
         for one, vector, total in totals:
             self.body.totals[one.value, vector] = self.accumulators.finished(one, total)
 
-    def store(self, place: int, number: int, positions: Sequence[Position]) -> None:
-        """Stores a result's lanes in the kernel's result of that place."""
+    def store(self, number: int, positions: Sequence[Position]) -> None:
+        """Stores a result's lanes."""
         value = self.analysis.results[number]
         for position in positions:
             axes = self.body.axes(value)
             name = self.body.vector(value, axes, position)
             at = self.body.offset(value.type, axes, position.index)
-            self.body.store(f"%y{place}", value.type, name, at, position.mask)
+            self.body.store(self.outputs[number], value.type, name, at, position.mask)
 
     def work(self) -> int:
         """Operations on elements for one lane."""

@@ -165,8 +165,8 @@ class FewLoops(ColumnLoops):
             for slot, position in enumerate(positions):
                 place = number * self._slots + slot
                 totals[place] = self.term_combined(one, totals[place], position)
-        for place, result in enumerate(self.schedule.results[loop]):
-            self.store(place, result, positions)
+        for result in self.schedule.results[loop]:
+            self.store(result, positions)
         self.body.forget()
         return totals
 
