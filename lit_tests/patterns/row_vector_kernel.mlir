@@ -714,3 +714,24 @@ func.func @no_kernel_few_lanes_of_rows(%x: tensor<320x4xf32>, %z: tensor<320xf32
   } -> tensor<4xf32>
   return %s : tensor<4xf32>
 }
+
+// -----
+
+// A reduced dimension of one element behind the columns: their vectors are contiguous.
+// CHECK: %[[X:.*]] = vector.load {{.*}} : memref<960xf32>, vector<8xf32>
+// CHECK: arith.addf {{.*}}, %[[X]] : vector<8xf32>
+// CHECK-LABEL: @unit_column
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
+#id = affine_map<(r, c, u) -> (r, c, u)>
+#row = affine_map<(r, c, u) -> (r)>
+func.func @unit_column(%x: tensor<24x40x1xf32>) -> tensor<24xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x : tensor<24x40x1xf32>) outs(%f : tensor<24xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<24xf32>
+  return %s : tensor<24xf32>
+}

@@ -4,15 +4,18 @@
   becomes
     %y = flow.dispatch @vector_kernel::@rows(%x, ...)
 
-Root: the region, whichever pass formed it, or a reduction in no group, with the elementwise ops
-that compute its operands alone and those that read its result. Rows are the loops that reductions
-keep, columns those that they reduce; each tensor has all columns as its last dimensions, or none.
-Where a kept loop is the last dimension in memory, its elements are lanes, and the results have
-kept loops alone: means of the pixels of an image with channels last, sums of a matrix's columns.
+Root: the region, whichever pass formed it, or a reduction in no group, with elementwise ops and
+other reductions over the same loops: those that compute its operands, and those that read its
+result. Rows are the loops that reductions keep, columns those that they reduce. Columns are
+contiguous in each tensor that has them, or segments that are: the pixels of a channel in all
+images. Where a kept loop is the last dimension in memory, its elements are lanes: sums of a
+matrix's columns, norms over the channels of images with channels first; of fewer elements than a
+vector has, several rows are in a vector. Few rows or tiles are divided among workgroups: each loop
+over the columns is a kernel then, which stores totals of its parts, and a last one combines them.
 Sums, products, extremes, and, or, xor; any number of dependent reductions, results and elementwise
-ops. T f16, bf16, f32, with accumulators of f32, and integers. Static sizes, rows of two vectors at
-least, lanes of one.
-Numerics: reassociating (an accumulator for each lane).
+ops. T f16, bf16, f32, with accumulators of f32; integers; booleans. Static sizes, rows of two
+vectors at least.
+Numerics: reassociating (an accumulator for each lane, sums of floats in blocks).
 Source: mlirfuse.
 """
 

@@ -126,6 +126,7 @@ def booleans():
             reduced("any_from_true", (23, 131), (1,), "i1", "arith.ori", "true", lambda x, axis: np.ones(23, bool)),
             reduced("largest_bit", (23, 131), (1,), "i1", "arith.maxui", "false", np.any),
             reduced("least_signed_bit", (23, 131), (1,), "i1", "arith.minsi", "false", np.any),
+            reduced("least_from_true", (23, 131), (1,), "i1", "arith.minsi", "true", lambda x, axis: np.ones(23, bool)),
             reduced("count_rows", sizes, (1,), "f32 to i64", "arith.addi", "0", positive(np.sum), count),
             reduced("count_columns", sizes, (0,), "f32 to i64", "arith.addi", "0", positive(np.sum), count),
             reduced("count_all", (1103, 1319), (0, 1), "f32 to i64", "arith.addi", "0", positive(np.sum), count),
@@ -214,13 +215,19 @@ def moments(name, sizes, axes, dtype="f32"):
     return name, Check(f.finish(y, variance), given, results, 2e-6)
 
 
+def all_elements():
+    """One row in two regions: `reduction_fusion` leaves large results to the second."""
+    name, check = moments("all_elements", (903, 1001), (0, 1))
+    return name, dataclasses.replace(check, fires=2)
+
+
 def normalized():
     """Dependent reductions with results of rows and of all elements."""
     return dict(
         [
             moments("rows", (11, 75), (1,)),
             moments("long_rows", (2, 400003), (1,)),
-            moments("all_elements", (903, 1001), (0, 1)),
+            all_elements(),
             moments("channels_first", (3, 20, 7, 9), (1,)),
             moments("channels_first_wide", (2, 5, 40, 40), (1,)),
             moments("tall", (40001, 37), (0,)),
