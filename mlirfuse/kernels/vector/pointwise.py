@@ -24,6 +24,10 @@ ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32"
 SCALAR_TYPES = ELEMENT_TYPES | {"index"}
 """Types of the scalars that bodies compute with."""
 
+EXTREMES = frozenset({"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"})
+"""Ops that IREE 3.13 expands to f32 for a scalar f16 alone: of a vector, `extf` gets the scalar's
+type."""
+
 Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
 
@@ -218,6 +222,9 @@ class Pointwise:
             values[op.results[0]] = self._power(base, int(exponent), str(op.results[0].type))
             return
         operands = [self.scalar(v, values) for v in op.operands]
+        if op.name in EXTREMES and str(op.results[0].type) == "f16":
+            values[op.results[0]] = self._extreme(op.name, operands)
+            return
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         kinds = ", ".join(self.vector_type(str(v.type)) for v in op.operands)
         held = f" <{{{attributes}}}>" if attributes else ""
@@ -225,6 +232,15 @@ class Pointwise:
             f'"{op.name}"({", ".join(operands)}){held} : ({kinds})'
             f" -> {self.vector_type(str(op.results[0].type))}"
         )
+
+    def _extreme(self, name: str, operands: Sequence[str]) -> str:
+        """The larger or smaller of two f16, compared in f32."""
+        narrow, wide = self.vector_type("f16"), self.vector_type("f32")
+        one, other = (
+            self.writer.value(f"arith.extf {each} : {narrow} to {wide}") for each in operands
+        )
+        found = self.writer.value(f"{name} {one}, {other} : {wide}")
+        return self.writer.value(f"arith.truncf {found} : {wide} to {narrow}")
 
     def _power(self, base: str, exponent: int, element: str) -> str:
         """An integral power by squaring."""
