@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.vector.column_loops import ColumnLoops, Layout
+from mlirfuse.kernels.vector.column_layout import Layout
+from mlirfuse.kernels.vector.column_loops import ColumnLoops
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.few_lanes import FewLoops
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction

@@ -16,7 +16,8 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.accumulators import additions
-from mlirfuse.kernels.vector.column_loops import ColumnBody, ColumnLoops, Layout
+from mlirfuse.kernels.vector.column_layout import Layout
+from mlirfuse.kernels.vector.column_loops import ColumnBody, ColumnLoops
 from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis, RowReduction, accesses
 from mlirfuse.kernels.vector.row_schedule import Schedule

@@ -78,10 +78,8 @@ class RowLoops:
         self.part = Part((0, self.segments), self.segments)
         self._rows: list[list[Linear]] = []
         self._segment = [Linear()] * analysis.segment_axes
-        rest = self.columns % self.lanes
-        self._mask = ""
-        if rest:
-            lanes = self.body.vector_type("i1")
+        self._mask, lanes = "", self.body.vector_type("i1")
+        if rest := self.columns % self.lanes:
             self._mask = self.writer.hoisted(f"vector.constant_mask [{rest}] : {lanes}")
 
     # --- positions --------------------------------------------------------------------------------
