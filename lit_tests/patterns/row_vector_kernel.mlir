@@ -67,20 +67,45 @@ func.func @sum_and_its_mean(%a: tensor<4x32xf32>, %b: tensor<4x32xf32>) -> (tens
 
 // -----
 
-// Lanes are columns of the matrix, of which there are too few.
-// WHY-LABEL: @no_kernel_few_lanes
-// WHY: row_vector_kernel: flow
-// WHY-NEXT: 4 contiguous elements, fewer than 8
-// CHECK-LABEL: @no_kernel_few_lanes
-// CHECK-NOT: flow.dispatch @
+// Four contiguous elements are kept, in vectors of eight: lanes of two rows, whose halves are combined.
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK: vector.shuffle %[[SUM:.*]], %[[SUM]] [4, 5, 6, 7,
+// CHECK: vector.maskedstore
+// CHECK-LABEL: @few_lanes
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@columns_{{.*}}(%arg0)
 #id = affine_map<(r, c) -> (c, r)>
 #row = affine_map<(r, c) -> (r)>
-func.func @no_kernel_few_lanes(%x: tensor<32x4xf32>) -> tensor<4xf32> {
+func.func @few_lanes(%x: tensor<320x4xf32>) -> tensor<4xf32> {
   %zero = arith.constant 0.0 : f32
   %g = flow.dispatch.region -> (tensor<4xf32>) {
   %r = tensor.empty() : tensor<4xf32>
   %f = linalg.fill ins(%zero : f32) outs(%r : tensor<4xf32>) -> tensor<4xf32>
-  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<32x4xf32>) outs(%f : tensor<4xf32>) {
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<320x4xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<4xf32>
+  flow.return %s : tensor<4xf32>
+  }
+  return %g : tensor<4xf32>
+}
+
+// -----
+
+// The loads of so few rows cost less than the combination of lanes.
+// WHY-LABEL: @no_kernel_few_lanes
+// WHY: row_vector_kernel: flow
+// WHY-NEXT: few reductions of 4 contiguous elements
+// CHECK-LABEL: @no_kernel_few_lanes
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (c, r)>
+#row = affine_map<(r, c) -> (r)>
+func.func @no_kernel_few_lanes(%x: tensor<9x4xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %g = flow.dispatch.region -> (tensor<4xf32>) {
+  %r = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%r : tensor<4xf32>) -> tensor<4xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<9x4xf32>) outs(%f : tensor<4xf32>) {
   ^bb0(%i: f32, %o: f32):
     %t = arith.addf %i, %o : f32
     linalg.yield %t : f32
@@ -255,14 +280,17 @@ func.func @no_kernel_result_of_columns(%x: tensor<24x32xf32>, %v: tensor<32xf32>
 
 // -----
 
-// WHY-LABEL: @no_kernel_result_of_bits
-// WHY: row_vector_kernel: flow
-// WHY-NEXT: the kernel cannot compute a result of i1
-// CHECK-LABEL: @no_kernel_result_of_bits
-// CHECK-NOT: flow.dispatch @
+// A boolean is accumulated in 32 bits, of which one is the result, and is a byte in memory.
+// CHECK: arith.cmpf ogt
+// CHECK: arith.extsi {{.*}} : vector<8xi1> to vector<8xi32>
+// CHECK: arith.ori {{.*}} : vector<8xi32>
+// CHECK: arith.trunci {{.*}} : vector<8xi32> to vector<8xi1>
+// CHECK: memref.store {{.*}} : memref<24xi8>
+// CHECK-LABEL: @result_of_bits
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
-func.func @no_kernel_result_of_bits(%x: tensor<24x32xf32>) -> tensor<24xi1> {
+func.func @result_of_bits(%x: tensor<24x32xf32>) -> tensor<24xi1> {
   %false = arith.constant false
   %zero = arith.constant 0.0 : f32
   %g = flow.dispatch.region -> (tensor<24xi1>) {
@@ -383,13 +411,17 @@ func.func @columns_of_magnitudes(%x: tensor<24x40xf32>, %v: tensor<40xf32>) -> t
 
 // -----
 
-// IREE computes the magnitudes, which are a result, with the sums.
-// CHECK-LABEL: @no_kernel_shared_operand
-// CHECK-NOT: flow.dispatch
+// The magnitudes, which are a result, are stored by the loop that adds them.
+// CHECK: %[[A:.*]] = math.absf {{.*}} : vector<8xf32>
+// CHECK: arith.addf {{.*}}, %[[A]] : vector<8xf32>
+// CHECK: vector.store %[[A]]
+// CHECK-LABEL: @shared_operand
+// CHECK: %[[Y:.*]]:2 = flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
+// CHECK: return %[[Y]]#0, %[[Y]]#1
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
 #last = affine_map<(r, c) -> (c)>
-func.func @no_kernel_shared_operand(%x: tensor<24x40xf32>) -> (tensor<24x40xf32>, tensor<24xf32>) {
+func.func @shared_operand(%x: tensor<24x40xf32>) -> (tensor<24x40xf32>, tensor<24xf32>) {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<24xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
@@ -430,15 +462,16 @@ func.func @no_kernel_slice(%w: tensor<24x90xf32>) -> tensor<40xf32> {
 
 // -----
 
-// WHY-LABEL: @no_kernel_beside_columns
-// WHY: row_vector_kernel: flow
-// WHY-NEXT: the kernel cannot compute a result of all elements beside sums of columns
-// CHECK-LABEL: @no_kernel_beside_columns
-// CHECK-NOT: flow.dispatch @
+// The differences wait for the sums of their columns: a second loop stores them.
+// CHECK: %[[S:.*]] = scf.for {{.*}} -> (vector<8xf32>)
+// CHECK: scf.for
+// CHECK: arith.subf {{.*}}, %[[S]] : vector<8xf32>
+// CHECK-LABEL: @columns_and_differences
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@columns_{{.*}}(%arg0)
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
 #last = affine_map<(r, c) -> (c)>
-func.func @no_kernel_beside_columns(%x: tensor<24x40xf32>) -> (tensor<40xf32>, tensor<24x40xf32>) {
+func.func @columns_and_differences(%x: tensor<24x40xf32>) -> (tensor<40xf32>, tensor<24x40xf32>) {
   %zero = arith.constant 0.0 : f32
   %g:2 = flow.dispatch.region -> (tensor<40xf32>, tensor<24x40xf32>) {
   %e = tensor.empty() : tensor<40xf32>
@@ -462,15 +495,15 @@ func.func @no_kernel_beside_columns(%x: tensor<24x40xf32>) -> (tensor<40xf32>, t
 // -----
 
 // The second sum waits for the first one.
-// WHY-LABEL: @no_kernel_dependent_columns
-// WHY: row_vector_kernel: flow
-// WHY-NEXT: the kernel cannot compute a value that is read along other axes, or before its reduction
-// CHECK-LABEL: @no_kernel_dependent_columns
-// CHECK-NOT: flow.dispatch @
+// CHECK: %[[S:.*]] = scf.for {{.*}} -> (vector<8xf32>)
+// CHECK: scf.for
+// CHECK: arith.subf {{.*}}, %[[S]] : vector<8xf32>
+// CHECK-LABEL: @dependent_columns
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@columns_{{.*}}(%arg0)
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
 #last = affine_map<(r, c) -> (c)>
-func.func @no_kernel_dependent_columns(%x: tensor<24x40xf32>) -> tensor<40xf32> {
+func.func @dependent_columns(%x: tensor<24x40xf32>) -> tensor<40xf32> {
   %zero = arith.constant 0.0 : f32
   %g = flow.dispatch.region -> (tensor<40xf32>) {
   %e = tensor.empty() : tensor<40xf32>
@@ -489,4 +522,216 @@ func.func @no_kernel_dependent_columns(%x: tensor<24x40xf32>) -> tensor<40xf32> 
   flow.return %u : tensor<40xf32>
   }
   return %g : tensor<40xf32>
+}
+
+// -----
+
+// One row is divided among workgroups, each of which stores a sum; a second kernel adds the sums.
+// CHECK: workgroup.id[0]
+// CHECK: scf.for
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK: memref.store
+// CHECK-LABEL: @divided_row
+// CHECK: %[[S:.*]] = flow.dispatch @vector_kernel_{{.*}}::@rows_0_{{.*}}(%arg0)
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@rows_1_{{.*}}(%[[S]])
+// CHECK: return %[[Y]]
+#all = affine_map<(c) -> (c)>
+#none = affine_map<(c) -> ()>
+func.func @divided_row(%x: tensor<4000003xf32>) -> tensor<f32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<f32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<f32>) -> tensor<f32>
+  %s = linalg.generic {indexing_maps = [#all, #none], iterator_types = ["reduction"]} ins(%x : tensor<4000003xf32>) outs(%f : tensor<f32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<f32>
+  return %s : tensor<f32>
+}
+
+// -----
+
+// The rows of a tall matrix are divided, too.
+// CHECK-LABEL: @divided_columns
+// CHECK: %[[S:.*]] = flow.dispatch @vector_kernel_{{.*}}::@columns_0_{{.*}}(%arg0)
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@columns_1_{{.*}}(%[[S]])
+// CHECK: return %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+#last = affine_map<(r, c) -> (c)>
+func.func @divided_columns(%x: tensor<100003x24xf32>) -> tensor<24xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<100003x24xf32>) outs(%f : tensor<24xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<24xf32>
+  return %s : tensor<24xf32>
+}
+
+// -----
+
+// The elements of a channel are a segment of each image: a loop over images around that of pixels.
+// CHECK: scf.for {{.*}} -> (vector<8xf32>
+// CHECK: scf.for {{.*}} -> (vector<8xf32>
+// CHECK: arith.addf {{.*}} : vector<8xf32>
+// CHECK-LABEL: @segments
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
+#id = affine_map<(c, n, p) -> (n, c, p)>
+#row = affine_map<(c, n, p) -> (c)>
+func.func @segments(%x: tensor<6x5x640xf32>) -> tensor<5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5xf32>) -> tensor<5xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x : tensor<6x5x640xf32>) outs(%f : tensor<5xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<5xf32>
+  return %s : tensor<5xf32>
+}
+
+// -----
+
+// The place of the least element: the index is a vector of adjacent numbers.
+// CHECK: arith.addi {{.*}} : vector<8xindex>
+// CHECK: arith.minsi {{.*}} : vector<8xi32>
+// CHECK-LABEL: @index_of_column
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+func.func @index_of_column(%x: tensor<24x40xf32>) -> tensor<24xi32> {
+  %zero = arith.constant 0.0 : f32
+  %most = arith.constant 2147483647 : i32
+  %e = tensor.empty() : tensor<24xi32>
+  %f = linalg.fill ins(%most : i32) outs(%e : tensor<24xi32>) -> tensor<24xi32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<24xi32>) {
+  ^bb0(%i: f32, %o: i32):
+    %n = linalg.index 1 : index
+    %m = arith.index_cast %n : index to i32
+    %c = arith.cmpf ogt, %i, %zero : f32
+    %k = arith.select %c, %m, %most : i32
+    %t = arith.minsi %k, %o : i32
+    linalg.yield %t : i32
+  } -> tensor<24xi32>
+  return %s : tensor<24xi32>
+}
+
+// -----
+
+// Both reduced loops are one in memory, and the kernel has one index for them.
+// WHY-LABEL: @no_kernel_index_of_one_of_two
+// WHY: row_vector_kernel: linalg.generic
+// WHY-NEXT: the kernel cannot compute an index of one of several contiguous loops
+// CHECK-LABEL: @no_kernel_index_of_one_of_two
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, b, c) -> (r, b, c)>
+#row = affine_map<(r, b, c) -> (r)>
+func.func @no_kernel_index_of_one_of_two(%x: tensor<24x4x40xi32>) -> tensor<24xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<24xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<24xi32>) -> tensor<24xi32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x : tensor<24x4x40xi32>) outs(%f : tensor<24xi32>) {
+  ^bb0(%i: i32, %o: i32):
+    %n = linalg.index 2 : index
+    %m = arith.index_cast %n : index to i32
+    %k = arith.muli %m, %i : i32
+    %t = arith.addi %k, %o : i32
+    linalg.yield %t : i32
+  } -> tensor<24xi32>
+  return %s : tensor<24xi32>
+}
+
+// -----
+
+// The second operand has its rows last.
+// WHY-LABEL: @no_kernel_transposed_operand
+// WHY: row_vector_kernel: linalg.generic
+// WHY-NEXT: the kernel cannot compute an operand whose columns are not contiguous
+// CHECK-LABEL: @no_kernel_transposed_operand
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+#row = affine_map<(r, c) -> (r)>
+func.func @no_kernel_transposed_operand(%x: tensor<24x40xf32>, %z: tensor<40x24xf32>) -> tensor<24xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #turned, #row], iterator_types = ["parallel", "reduction"]} ins(%x, %z : tensor<24x40xf32>, tensor<40x24xf32>) outs(%f : tensor<24xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %k = arith.subf %i, %j : f32
+    %t = arith.addf %k, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<24xf32>
+  return %s : tensor<24xf32>
+}
+
+// -----
+
+// The lanes of the first operand are rows of the second one.
+// WHY-LABEL: @no_kernel_transposed_lanes
+// WHY: row_vector_kernel: linalg.generic
+// WHY-NEXT: the kernel cannot compute an operand whose lanes are not contiguous
+// CHECK-LABEL: @no_kernel_transposed_lanes
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#turned = affine_map<(r, c) -> (c, r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_kernel_transposed_lanes(%x: tensor<24x40xf32>, %z: tensor<40x24xf32>) -> tensor<40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #turned, #last], iterator_types = ["reduction", "parallel"]} ins(%x, %z : tensor<24x40xf32>, tensor<40x24xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %k = arith.subf %i, %j : f32
+    %t = arith.addf %k, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  return %s : tensor<40xf32>
+}
+
+// -----
+
+// The second operand has an element for several adjacent ones of the first.
+// WHY-LABEL: @no_kernel_few_lanes_of_rows
+// WHY: row_vector_kernel: linalg.generic
+// WHY-NEXT: the kernel cannot compute reduced loops that are not contiguous with the kept ones
+// CHECK-LABEL: @no_kernel_few_lanes_of_rows
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#first = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @no_kernel_few_lanes_of_rows(%x: tensor<320x4xf32>, %z: tensor<320xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+  %s = linalg.generic {indexing_maps = [#id, #first, #last], iterator_types = ["reduction", "parallel"]} ins(%x, %z : tensor<320x4xf32>, tensor<320xf32>) outs(%f : tensor<4xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %k = arith.subf %i, %j : f32
+    %t = arith.addf %k, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<4xf32>
+  return %s : tensor<4xf32>
+}
+
+// -----
+
+// A reduced dimension of one element behind the columns: their vectors are contiguous.
+// CHECK: %[[X:.*]] = vector.load {{.*}} : memref<960xf32>, vector<8xf32>
+// CHECK: arith.addf {{.*}}, %[[X]] : vector<8xf32>
+// CHECK-LABEL: @unit_column
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@rows_{{.*}}(%arg0)
+#id = affine_map<(r, c, u) -> (r, c, u)>
+#row = affine_map<(r, c, u) -> (r)>
+func.func @unit_column(%x: tensor<24x40x1xf32>) -> tensor<24xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<24xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<24xf32>) -> tensor<24xf32>
+  %s = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x : tensor<24x40x1xf32>) outs(%f : tensor<24xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<24xf32>
+  return %s : tensor<24xf32>
 }

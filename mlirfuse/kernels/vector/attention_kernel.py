@@ -25,7 +25,7 @@ from mlirfuse.kernels.vector import register_tiles
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.lane_math import LaneMath
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
-from mlirfuse.kernels.vector.tiles import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
+from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice

@@ -1,28 +1,34 @@
-"""The kernel of reductions that keep the dimension that is contiguous in memory.
+"""Kernels of reductions that keep the dimension that is contiguous in memory.
 
 for each tile of kept elements, some vectors of them
-  for each reduced axis: combine vectors of the operands with the accumulators
+  for each loop of the schedule: combine vectors of the operands, store results
   compute the results from the accumulators
 
-No lanes are combined: each lane is a result.
+Where there are few tiles, reduced indices are divided, too, and each loop is a kernel:
+
+for each loop of the schedule, a kernel:
+  for each tile, for each part of the indices of a reduced axis
+    combine the totals of the parts in the loops before; the loop; store the part's totals
+a last kernel: combine the totals, compute and store the results
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.iteration_space import Axis
-from mlirfuse.kernels.vector.accumulators import Accumulators
+from mlirfuse.kernels.vector.column_layout import Layout
+from mlirfuse.kernels.vector.column_loops import ColumnLoops
 from mlirfuse.kernels.vector.executable import VectorKernel
-from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
-from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis
-from mlirfuse.kernels.vector.row_schedule import has_columns, result_axes
-from mlirfuse.kernels.vector.tiles import block_size
-from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.kernels.vector.few_lanes import FewLoops
+from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
+from mlirfuse.kernels.vector.row_schedule import schedule
+from mlirfuse.kernels.vector.stages import Stages, alone, made_by
+from mlirfuse.kernels.vector.workgroups import block_size, num_parts
+from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice
 
@@ -30,183 +36,193 @@ MAX_VECTORS = 8
 """Vectors of a tile: contiguous lines of one row of an operand, and chains of accumulators."""
 
 
-def lane_axis(analysis: RowAnalysis) -> int | None:
-    """The kept axis that is the last dimension of an operand; None where a reduced axis is.
+def kernels(analysis: RowAnalysis, kept: Layout, entry: str, device: CpuDevice) -> Stages | None:
+    """Writes the kernels of a region whose results keep the contiguous dimension.
 
-    Args:
-      analysis: a region that reduces.
-    """
-    op = analysis.reductions[0].op
-    for index_map in ops.plain_maps(op)[: ops.num_inputs(op)]:
-        axes = [analysis.loops[op][loop] for loop in index_map if loop is not None]
-        sizes = [_size(analysis, axis) for axis in axes]
-        large = [axis for axis, size in zip(axes, sizes, strict=True) if size > 1]
-        if large and any(axis[0] == COLUMN for axis in large):
-            return large[-1][1] if large[-1][0] == ROW else None
-    return None
-
-
-def _size(analysis: RowAnalysis, axis: Axis) -> int:
-    return (analysis.row_sizes if axis[0] == ROW else analysis.column_sizes)[axis[1]]
-
-
-def kernel(analysis: RowAnalysis, entry: str, device: CpuDevice) -> VectorKernel:
-    """Writes the kernel of a region whose results keep the contiguous dimension.
+    Returns:
+      The kernels; None where the work is too little for them.
 
     Raises:
-      Unsupported: the region has an op or an access that the kernel cannot compute.
+      Unsupported: the region has an op or an access that the kernels cannot compute.
     """
-    lane = lane_axis(analysis)
-    assert lane is not None
-    for value in analysis.results:
-        if has_columns(analysis, result_axes(analysis, value)):
-            raise Unsupported("a result of all elements beside sums of columns")
-    return _ColumnKernel(analysis, lane, device).write(entry)
+    plan = schedule(analysis, keeps=False)
+    kind = FewLoops if kept.extent < device.lanes else ColumnLoops
+    make = functools.partial(kind, analysis, kept, plan, device)
+    loops = make()
+    if isinstance(loops, FewLoops) and not loops.is_worthwhile:
+        return None
+    work, read = loops.work(), sum(map(ops.num_bytes, slices.operands_of(list(analysis.group))))
+    vectors = -(-kept.extent // device.lanes)
+    size = min(vectors, MAX_VECTORS, loops.max_vectors)
+    size = -(-vectors // -(-vectors // size))
+    tiles = loops.tiles(size)
+    launches = len(plan.results) - 1 + bool(plan.row_results)
+    parts = num_parts(tiles, work * size * device.lanes, read / tiles, launches, device)
+    division = _division(loops.sizes, parts, size)
+    if division is not None:
+        return _divided(make, entry, division)
+    parallel = kept.num_outer * vectors // (2 * device.cores)
+    return alone(_whole(make(), entry, max(1, min(size, parallel)), work, read))
 
 
-class _ColumnBody(Pointwise):
-    """Writes the elementwise ops. The axes are kept ones, reduced ones, and that of the lanes."""
+def _whole(loops: ColumnLoops, entry: str, vectors: int, work: int, read: int) -> VectorKernel:
+    """Writes one kernel, whose workgroups take blocks of tiles.
 
-    def __init__(self, writer: Writer, lanes: int, analysis: RowAnalysis, lane: int) -> None:
-        super().__init__(writer, lanes)
-        self.analysis = analysis
-        self._lane = lane
-        self._reduced = {one.value for one in analysis.reductions}
+    Args:
+      loops: writes its loops.
+      entry: the beginning of its name.
+      vectors: vectors of a tile.
+      work: operations for a lane.
+      read: bytes that the kernel reads.
+    """
+    writer, tiles = loops.writer, loops.tiles(vectors)
+    size = block_size(tiles, work * vectors * loops.lanes, read / tiles, loops.device)
+    block = writer.value("hal.interface.workgroup.id[0] : index")
+    first = linear(block) * size
+    last = writer.binary("minsi", first + size, tiles)
 
-    def axis(self, axis: Axis | None) -> int | None:
-        """The number of an axis in positions."""
-        if axis is None:
-            return None
-        rows = len(self.analysis.row_sizes)
-        if axis[0] == COLUMN:
-            return rows - 1 + axis[1]
-        if axis[1] == self._lane:
-            return rows - 1 + len(self.analysis.column_sizes)
-        return axis[1] - (axis[1] > self._lane)
+    def write() -> None:
+        for loop in range(len(loops.schedule.results)):
+            loops.define(loops.write_loop(loop))
+        for number in loops.schedule.row_results:
+            loops.store(number, loops.positions())
 
-    def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
-        """The vectors of the scalars in the body of an op, without those of its accumulators."""
-        loops = self.analysis.loops[op]
-        skipped = {one.combine for one in self.analysis.reductions if one.op == op}
-        values: dict[ir.Value, str] = {}
-        *computed, _ = [o.operation for o in ops.body(op).operations]
-        reads = zip(ops.body(op).arguments, op.operands, ops.plain_maps(op), strict=True)
-        for argument, operand, index_map in reads:
-            if ops.users(argument) and not self.analysis.accumulates(op, argument):
-                axes = tuple(None if n is None else self.axis(loops[n]) for n in index_map)
-                values[argument] = self.vector(operand, axes, position)
-        for inner in computed:
-            if inner not in skipped:
-                self.apply(inner, values)
-        return values
+    def tile(number: str, _: list[str]) -> list[str]:
+        loops.write_tile(number, vectors, write)
+        return []
 
-    def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
-        op = ops.defining_op(value)
-        if op is None or op not in self.analysis.loops or literal(value) is not None:
-            return super()._vector(value, axes, position)
-        own = tuple(map(self.axis, result_axes(self.analysis, value)))
-        if value in self._reduced or own != axes:
-            raise Unsupported("a value that is read along other axes, or before its reduction")
-        *_, end = [o.operation for o in ops.body(op).operations]
-        number = list(op.results).index(value)
-        return self.scalar(end.operands[number], self.scalars(op, position))
+    writer.loop(first, last, 1, [], [], tile)
+    return loops.body.kernel(entry, loops.analysis.results, (-(-tiles // size), 1))
 
 
-class _ColumnKernel:
-    """Writes one kernel."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Division:
+    """Parts of the iterations of a loop over a reduced axis.
 
-    def __init__(self, analysis: RowAnalysis, lane: int, device: CpuDevice) -> None:
-        self.analysis, self.device, self.lanes = analysis, device, device.lanes
-        self.writer = Writer()
-        self.body = _ColumnBody(self.writer, self.lanes, analysis, lane)
-        self.accumulators = Accumulators(self.writer, self.body)
-        self.extent = analysis.row_sizes[lane]
-        self.outer = [s for n, s in enumerate(analysis.row_sizes) if n != lane]
-        vectors = -(-self.extent // self.lanes)
-        parallel = math.prod(self.outer) * vectors // (2 * device.cores)
-        limit = max(1, min(MAX_VECTORS, vectors, parallel))
-        self.vectors = max(n for n in range(1, limit + 1) if vectors % n == 0)
-        self.tiles = vectors // self.vectors
-        self.mask = ""
-        self.index: list[Linear] = []
+    Attributes:
+      vectors: vectors of a tile.
+      loop: number of the loop.
+      size: iterations of a part.
+      parts: how many there are.
+    """
+
+    vectors: int
+    loop: int
+    size: int
+    parts: int
+
+
+def _division(sizes: Sequence[int], parts: int, vectors: int) -> _Division | None:
+    """Divides the first loop that is long enough, else the longest."""
+    longest = max(range(len(sizes)), key=lambda n: sizes[n])
+    loop = next((n for n, size in enumerate(sizes) if size >= parts), longest)
+    size = -(-sizes[loop] // parts)
+    parts = -(-sizes[loop] // size)
+    return _Division(vectors, loop, size, parts) if parts > 1 else None
+
+
+def _divided(make: Callable[[], ColumnLoops], entry: str, division: _Division) -> Stages:
+    plan = make().schedule
+    stages, returned = [], dict[int, tuple[int, int]]()
+    for number, written in enumerate(plan.results):
+        stages.append(_Stage(make(), division, number).write(entry))
+        returned |= {result: (number, place) for place, result in enumerate(written)}
+    if plan.row_results:
+        last = len(stages)
+        stages.append(_Stage(make(), division, last).write_last(entry))
+        returned |= {result: (last, place) for place, result in enumerate(plan.row_results)}
+    return Stages(tuple(stages), tuple(returned[n] for n in range(len(returned))))
+
+
+class _Stage:
+    """Writes the kernel of one loop, or the last kernel.
+
+    Attributes:
+      loops: writes its loops.
+      division: the parts.
+      number: number of the kernel.
+    """
+
+    def __init__(self, loops: ColumnLoops, division: _Division, number: int) -> None:
+        self.loops, self.division, self.number = loops, division, number
+        self.schedule, self.results = loops.schedule, loops.analysis.results
+        self._num_results = loops.layout.num_outer * loops.layout.extent
 
     def write(self, entry: str) -> VectorKernel:
-        """Writes the whole kernel."""
-        writer, tiles = self.writer, math.prod(self.outer) * self.tiles
-        work = math.prod(self.analysis.column_sizes) * self.vectors * self.lanes
-        read = sum(map(ops.num_bytes, slices.operands_of(list(self.analysis.group))))
-        size = block_size(tiles, work, read / tiles, self.device)
-        block = writer.value("hal.interface.workgroup.id[0] : index")
-        first = linear(block) * size
-        last = writer.binary("minsi", first + size, tiles)
+        """Writes the kernel of a loop: a workgroup for each part of each tile."""
+        loops, division, number = self.loops, self.division, self.number
+        writer, parts = loops.writer, division.parts
+        unit = writer.value("hal.interface.workgroup.id[0] : index")
+        part, tile = writer.binary("remui", unit, parts), writer.binary("divui", unit, parts)
+        first = linear(part) * division.size
+        end = writer.binary("minsi", first + division.size, loops.sizes[division.loop])
+        loops.ranges = {division.loop: (first, end, division.size)}
+        written, ones = self.schedule.results[number], self.schedule.reductions[number]
+        self._name_outputs(written)
 
-        def tile(number: str, _: list[str]) -> list[str]:
-            self._write_tile(number)
+        def write() -> None:
+            self._define_totals()
+            for one, vector, total in loops.write_loop(number):
+                name = f"%y{len(written) + ones.index(one)}"
+                at = linear(part) * self._num_results + loops.place_of(vector)
+                loops.body.store(name, self._totals_type(one), total, at, loops.mask_of(vector))
+
+        loops.write_tile(tile, division.vectors, write)
+        kinds = tuple(map(self._totals_type, ones))
+        results = [self.results[n] for n in written]
+        grid = (loops.tiles(division.vectors) * parts, 1)
+        return loops.body.kernel(f"{entry}_{number}", results, grid, kinds)
+
+    def write_last(self, entry: str) -> VectorKernel:
+        """Writes the kernel of the results without reduced axes: one workgroup."""
+        loops, written = self.loops, self.schedule.row_results
+        self._name_outputs(written)
+
+        def write() -> None:
+            self._define_totals()
+            for result in written:
+                loops.store(result, loops.positions())
+
+        def tile(index: str, _: list[str]) -> list[str]:
+            loops.write_tile(index, self.division.vectors, write)
             return []
 
-        writer.loop(first, last, 1, [], [], tile)
-        return self.body.kernel(entry, self.analysis.results, (-(-tiles // size), 1))
+        loops.writer.loop(0, loops.tiles(self.division.vectors), 1, [], [], tile)
+        results = [self.results[n] for n in written]
+        return loops.body.kernel(f"{entry}_{self.number}", results, (1, 1))
 
-    def _write_tile(self, number: str) -> None:
-        writer = self.writer
-        column = linear(writer.binary("remui", number, self.tiles)) * (self.vectors * self.lanes)
-        self.index = writer.split(writer.binary("divui", number, self.tiles), self.outer)
-        if self.extent % self.lanes:
-            start = column + (self.vectors - 1) * self.lanes
-            left = writer.binary("subi", self.extent, start)
-            lanes = self.body.vector_type("i1")
-            self.mask = writer.value(f"vector.create_mask {left} : {lanes}")
-        self.body.forget()
-        sums = self._reduced(column)
-        self.body.forget()
-        positions = self._positions([Linear()] * len(self.analysis.column_sizes), column)
-        for number_of, one in enumerate(self.analysis.reductions):
-            axes = tuple(map(self.body.axis, result_axes(self.analysis, one.value)))
-            for vector, position in enumerate(positions):
-                total = self.accumulators.finished(one, sums[number_of * self.vectors + vector])
-                self.body.define(one.value, axes, position, total)
-        for position in positions:
-            for number_of, value in enumerate(self.analysis.results):
-                axes = tuple(map(self.body.axis, result_axes(self.analysis, value)))
-                name = self.body.vector(value, axes, position)
-                at = self.body.offset(value.type, axes, position.index)
-                self.body.store(f"%y{number_of}", value.type, name, at, position.mask)
+    def _name_outputs(self, written: Sequence[int]) -> None:
+        for place, number in enumerate(written):
+            self.loops.outputs[number] = f"%y{place}"
 
-    def _positions(self, reduced: Sequence[Linear], column: Linear) -> list[Position]:
-        found = []
-        for vector in range(self.vectors):
-            index = (*self.index, *reduced, column + vector * self.lanes)
-            found.append(
-                Position((vector,), index, self.mask if vector == self.vectors - 1 else "")
-            )
-        return found
+    def _totals_type(self, one: RowReduction) -> ir.Type:
+        """The type of a reduction's totals of all parts."""
+        element = self.loops.accumulators.element(one)
+        text = f"tensor<{self.division.parts * self._num_results}x{element}>"
+        return ir.Type.parse(text, one.op.context)
 
-    def _reduced(self, column: Linear) -> list[str]:
-        """Writes the loops over the reduced axes; returns the accumulators."""
-        reductions = self.analysis.reductions
-        kinds = [self.accumulators.kind(one) for one in reductions for _ in range(self.vectors)]
-        start = [self.accumulators.neutral(one) for one in reductions for _ in range(self.vectors)]
+    def _define_totals(self) -> None:
+        """Combines the totals that earlier kernels have stored of the parts of a tile."""
+        for loop in range(min(self.number, len(self.schedule.reductions))):
+            for place, one in enumerate(self.schedule.reductions[loop]):
+                key = made_by(loop, len(self.schedule.results[loop]) + place)
+                buffer = self.loops.body.reserve(key, self._totals_type(one))
+                self.loops.define(self._combined_totals(one, buffer))
 
-        def nest(index: list[Linear], held: list[str]) -> list[str]:
-            if len(index) == len(self.analysis.column_sizes):
-                return self._combined(self._positions(index, column), held)
-            size = self.analysis.column_sizes[len(index)]
-            return self.writer.loop(
-                0, size, 1, held, kinds, lambda n, inner: nest([*index, linear(n)], inner)
-            )
+    def _combined_totals(
+        self, one: RowReduction, buffer: str
+    ) -> list[tuple[RowReduction, int, str]]:
+        loops, kind, parts = self.loops, self._totals_type(one), self.division.parts
 
-        return nest([], start)
+        def part(number: str, held: list[str]) -> list[str]:
+            combined = []
+            for vector, total in enumerate(held):
+                at: Linear = linear(number) * self._num_results + loops.place_of(vector)
+                loaded = loops.body.load(buffer, kind, at, loops.mask_of(vector))
+                combined.append(loops.accumulators.combined(one, total, loaded))
+            return combined
 
-    def _combined(self, positions: Sequence[Position], held: Sequence[str]) -> list[str]:
-        """The accumulators combined with the terms at one index of the reduced axes."""
-        self.body.forget()
-        totals = []
-        for number, one in enumerate(self.analysis.reductions):
-            for vector, position in enumerate(positions):
-                term = self.body.scalar(one.term, self.body.scalars(one.op, position))
-                kind = self.accumulators.kind(one)
-                term = self.accumulators.widened(one, term)
-                total = held[number * self.vectors + vector]
-                totals.append(self.writer.value(f"{one.combine.name} {total}, {term} : {kind}"))
-        self.body.forget()
-        return totals
+        start = [loops.accumulators.neutral(one)] * loops.vectors
+        ones = [one] * loops.vectors
+        made = loops.accumulators.loop(ones, (0, parts, 1), parts, start, part)
+        return [(one, vector, total) for vector, total in enumerate(made)]

@@ -119,7 +119,7 @@ class DenseKernel(TileKernel):
         if dense.groups:
             number = writer.binary("divui", column_tile, self.tiles)
             self.group_number = linear(number)
-            self.group = tuple(self._split(number, dense.groups))
+            self.group = tuple(writer.split(number, dense.groups))
             column_tile = writer.binary("remui", column_tile, self.tiles)
         self.column = linear(column_tile) * (self.tile.vectors * self.lanes)
         self._write_mask()

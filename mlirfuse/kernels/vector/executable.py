@@ -76,6 +76,22 @@ def replace(
     Returns:
       The `flow.dispatch`, which names the ops of the region.
     """
+    made_by = call(region, kernel, made)
+    for old, new in zip(region.results, made_by.results[: len(kernel.results)], strict=True):
+        old.replace_all_uses_with(new)
+    calls.describe([made_by], region, kernel.operations)
+    region.erase()
+    return made_by
+
+
+def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value]) -> ir.Operation:
+    """Calls a kernel before a region; its executable is added to the module.
+
+    Args:
+      region: a `flow.dispatch.region`.
+      kernel: the kernel.
+      made: the operands that were made for it.
+    """
     module = region
     while module.name != "builtin.module":
         module = module.parent.operation
@@ -94,7 +110,7 @@ def replace(
             source = ir.Operation.parse(_text(kernel, symbol, entry))
             ir.InsertionPoint.current.insert(source)
     with ir.InsertionPoint(region), region.location:
-        call = ir.Operation.create(
+        return ir.Operation.create(
             "flow.dispatch",
             results=[*kernel.results, *kernel.scratch],
             operands=[made[v] if isinstance(v, str) else v for v in kernel.operands],
@@ -103,11 +119,6 @@ def replace(
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(kernel.operands), 0, 0]),
             },
         )
-    for old, new in zip(region.results, call.results[: len(kernel.results)], strict=True):
-        old.replace_all_uses_with(new)
-    calls.describe([call], region, kernel.operations)
-    region.erase()
-    return call
 
 
 def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:

@@ -64,7 +64,7 @@ class Indexed(Pointwise):
     def apply_inner(
         self,
         op: ir.Operation,
-        loops: Mapping[int, Any],
+        loops: Mapping[int, Any] | Sequence[Any],
         values: dict[ir.Value, str],
         position: Position,
     ) -> None:

@@ -79,7 +79,7 @@ class MatrixKernel(GroupedKernel):
         if dense.groups:
             number = writer.binary("divui", part, parts)
             self.group_number = linear(number)
-            self.group = tuple(self._split(number, dense.groups))
+            self.group = tuple(writer.split(number, dense.groups))
             part = writer.binary("remui", part, parts)
         begin = linear(part) * most
         self._tile_range = begin, linear(writer.binary("minsi", begin + most, self.tiles))

@@ -17,7 +17,7 @@ from mlirfuse.kernels.vector import executable
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.indexed import Indexed, NotMerged
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES, Axes, Position
-from mlirfuse.kernels.vector.tiles import BLOCKS_PER_CORE, block_size
+from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import gathers

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from iree.compiler import ir
@@ -24,6 +24,10 @@ ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32"
 
 SCALAR_TYPES = ELEMENT_TYPES | {"index"}
 """Types of the scalars that bodies compute with."""
+
+EXTREMES = frozenset({"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"})
+"""Ops that IREE 3.13 expands to f32 for a scalar f16 alone: of a vector, `extf` gets the scalar's
+type."""
 
 Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
@@ -51,6 +55,8 @@ class Pointwise:
       writer: the lines of the kernel.
       lanes: elements of a vector.
       gathers: whether a tensor may be read whose elements for adjacent lanes are not adjacent.
+      first_merged: the first of the axes that are contiguous in each tensor and have one index,
+        that of the last axis; None where each axis has its own.
       operands: tensors from outside that the kernel reads, each with the name of its buffer; a
         string stands for one that is made when the kernel replaces the region.
     """
@@ -59,6 +65,7 @@ class Pointwise:
         self.writer = writer
         self.lanes = lanes
         self.gathers = gathers
+        self.first_merged: int | None = None
         self.operands: dict[ir.Value | str, str] = {}
         self._made: dict[str, ir.Type] = {}
         self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
@@ -147,9 +154,29 @@ class Pointwise:
             read = tuple(None if d is None else loops[d] for d in index_map)
             values[argument] = self.vector(operand, read, position)
         *computed, end = [o.operation for o in block.operations]
+        self.apply_all(computed, values, loops, position)
+        return self.scalar(end.operands[number], values)
+
+    def apply_all(
+        self,
+        computed: Iterable[ir.Operation],
+        values: dict[ir.Value, str],
+        loops: Mapping[int, Any] | Sequence[Any],
+        position: Position,
+    ) -> None:
+        """Writes the scalar ops of a body on vectors.
+
+        Args:
+          computed: ops of the body.
+          values: scalar of the body -> its vector; the results of the ops are added.
+          loops: the axis of each loop.
+          position: where the vectors are.
+
+        Raises:
+          Unsupported: an op that kernels do not have.
+        """
         for inner in computed:
             self.apply_inner(inner, loops, values, position)
-        return self.scalar(end.operands[number], values)
 
     def computes(self, op: ir.Operation) -> bool:
         """Whether the kernel computes the results of an op, and does not read them."""
@@ -158,7 +185,7 @@ class Pointwise:
     def apply_inner(
         self,
         op: ir.Operation,
-        loops: Mapping[int, Any],
+        loops: Mapping[int, Any] | Sequence[Any],
         values: dict[ir.Value, str],
         position: Position,
     ) -> None:
@@ -181,6 +208,8 @@ class Pointwise:
         kind = self.vector_type("index")
         if axis is None:
             return self.splat("0", "index")
+        if self._is_merged(axis) and self.first_merged != len(position.index) - 1:
+            raise Unsupported("an index of one of several contiguous loops")
         start = self.writer.index(position.index[axis])
         held = self.writer.value(f"vector.broadcast {start} : index to {kind}")
         if axis != len(position.index) - 1:
@@ -215,6 +244,9 @@ class Pointwise:
             values[op.results[0]] = self._power(base, int(exponent), str(op.results[0].type))
             return
         operands = [self.scalar(v, values) for v in op.operands]
+        if op.name in EXTREMES and str(op.results[0].type) == "f16":
+            values[op.results[0]] = self._extreme(op.name, operands)
+            return
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
         kinds = ", ".join(self.vector_type(str(v.type)) for v in op.operands)
         held = f" <{{{attributes}}}>" if attributes else ""
@@ -222,6 +254,15 @@ class Pointwise:
             f'"{op.name}"({", ".join(operands)}){held} : ({kinds})'
             f" -> {self.vector_type(str(op.results[0].type))}"
         )
+
+    def _extreme(self, name: str, operands: Sequence[str]) -> str:
+        """The larger or smaller of two f16, compared in f32."""
+        narrow, wide = self.vector_type("f16"), self.vector_type("f32")
+        one, other = (
+            self.writer.value(f"arith.extf {each} : {narrow} to {wide}") for each in operands
+        )
+        found = self.writer.value(f"{name} {one}, {other} : {wide}")
+        return self.writer.value(f"arith.truncf {found} : {wide} to {narrow}")
 
     def _power(self, base: str, exponent: int, element: str) -> str:
         """An integral power by squaring."""
@@ -254,13 +295,21 @@ class Pointwise:
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
         """The offset of an element in its buffer."""
-        total, stride = Linear(), 1
+        total, stride, merged = Linear(), 1, False
         shape = list(ir.RankedTensorType(value_type).shape)
         for size, axis in zip(reversed(shape), reversed(axes), strict=True):
             if axis is not None and size != 1:
-                total = total + index[axis] * stride
+                if self._is_merged(axis):
+                    # The axes are the last dimensions: an index of all of them is an offset.
+                    total, merged = (total if merged else total + index[-1]), True
+                else:
+                    total = total + index[axis] * stride
             stride *= size
         return total
+
+    def _is_merged(self, axis: int) -> bool:
+        """Whether the index of an axis is that of the last one, with which it is contiguous."""
+        return self.first_merged is not None and axis >= self.first_merged
 
     def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside: contiguous, or one element in all of them."""
@@ -340,6 +389,17 @@ class Pointwise:
             )
         else:
             self.writer.line(f"vector.store {vector}, {place} : {memref(kind)}, {held}")
+
+    def store_first(self, buffer: str, kind: ir.Type, vector: str, at: Linear) -> None:
+        """Stores the first lane."""
+        element = str(ir.RankedTensorType(kind).element_type)
+        held = self.vector_type(element)
+        scalar = self.writer.value(f"vector.extract {vector}[0] : {element} from {held}")
+        if element == "i1":
+            scalar = self.writer.value(f"arith.extui {scalar} : i1 to i8")
+        self.writer.line(
+            f"memref.store {scalar}, {buffer}[{self.writer.index(at)}] : {memref(kind)}"
+        )
 
 
 def literal(value: ir.Value) -> str | None:

@@ -17,7 +17,7 @@ from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.lane_ops import LaneOps
 from mlirfuse.kernels.vector.row_schedule import STACK_BYTES
 from mlirfuse.kernels.vector.row_sort import RowSort, SortMemory, allocate
-from mlirfuse.kernels.vector.tiles import block_size
+from mlirfuse.kernels.vector.workgroups import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice

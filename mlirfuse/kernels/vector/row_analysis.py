@@ -12,7 +12,8 @@ two steps, as `softmax_fusion` writes it for IREE's tiles: first to one number f
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -63,6 +64,8 @@ class RowAnalysis:
       column_sizes: sizes of the others, the innermost in memory last.
       loops: op -> the axis of each of its loops.
       by_lanes: whether a reduction is written in two steps, for IREE's tiles.
+      segment_axes: the first axes of the columns, which have loops of their own; the others are
+        contiguous in each tensor that has one of them.
     """
 
     group: tuple[ir.Operation, ...]
@@ -72,6 +75,17 @@ class RowAnalysis:
     column_sizes: tuple[int, ...]
     loops: Mapping[ir.Operation, Sequence[Axis]]
     by_lanes: bool
+    segment_axes: int = 0
+
+    @property
+    def num_segments(self) -> int:
+        """The segments of contiguous columns of a row."""
+        return math.prod(self.column_sizes[: self.segment_axes])
+
+    @property
+    def contiguous_columns(self) -> int:
+        """The columns of a segment."""
+        return math.prod(self.column_sizes[self.segment_axes :])
 
     def accumulates(self, op: ir.Operation, argument: ir.BlockArgument) -> bool:
         """Whether an argument of an op's body is the accumulator of a reduction."""
@@ -121,15 +135,11 @@ def analyze(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> RowAn
         kept = {loops[one.op][loop] for loop in _kept(one, folds)}
         if whole & kept or not whole <= set(loops[one.op]):
             raise Conflict
-    return RowAnalysis(
-        tuple(op for op in group if op not in folds.values()),
-        tuple(reductions),
-        tuple(results),
-        row_sizes,
-        column_sizes,
-        loops,
-        bool(folds),
+    members = tuple(op for op in group if op not in folds.values())
+    found = RowAnalysis(
+        members, tuple(reductions), tuple(results), row_sizes, column_sizes, loops, bool(folds)
     )
+    return dataclasses.replace(found, segment_axes=_segment_axes(found))
 
 
 def _reduces(op: ir.Operation, number: int) -> bool:
@@ -210,8 +220,53 @@ def _kept(one: RowReduction, folds: Mapping[ir.Value, ir.Operation]) -> list[int
 
 
 def _columns_in_memory(op: ir.Operation, columns: list[int]) -> list[int]:
-    """The loops over columns in the order in which an operand has them."""
+    """The loops over columns in the order in which an operand has them, those of size 1 first."""
+    sizes = ops.loop_sizes(op)
     for index_map in ops.plain_maps(op):
         if set(columns) <= set(index_map):
-            return [loop for loop in index_map if loop in columns]
-    return columns
+            columns = [loop for loop in index_map if loop in columns]
+            break
+    return sorted(columns, key=lambda loop: sizes[loop] != 1)
+
+
+def _segment_axes(analysis: RowAnalysis) -> int:
+    """The fewest axes of the columns without which the others are contiguous; else all of them."""
+    sizes = analysis.column_sizes
+    first = next((n for n, size in enumerate(sizes) if size != 1), len(sizes) - 1)
+    for count in range(first, len(sizes)):
+        whole = [(COLUMN, n) for n in range(count, len(sizes)) if sizes[n] != 1]
+        if are_contiguous(analysis, whole):
+            return count
+    return len(sizes)
+
+
+def are_contiguous(analysis: RowAnalysis, axes: Sequence[Axis]) -> bool:
+    """Whether each tensor in memory has none of these axes, or all of them as its last dimensions.
+
+    Args:
+      analysis: a region that reduces.
+      axes: axes of more than one element, the innermost last.
+    """
+    chosen = set(axes)
+    for read in accesses(analysis):
+        before, last = read[: -len(axes)], read[-len(axes) :]
+        if not chosen.isdisjoint(read) and (last != list(axes) or not chosen.isdisjoint(before)):
+            return False
+    return True
+
+
+def accesses(analysis: RowAnalysis) -> Iterator[list[Axis]]:
+    """The axes of the dimensions, those of size 1 left out, of each tensor in memory."""
+    made = {value for op in analysis.group for value in op.results}
+    for op in analysis.group:
+        tensors = zip([*op.operands, *op.results], _maps_with_results(op), strict=True)
+        for value, index_map in tensors:
+            if value not in made or value in analysis.results:
+                dims = zip(index_map, ops.shape(value), strict=True)
+                loops = analysis.loops[op]
+                yield [loops[n] for n, size in dims if n is not None and size != 1]
+
+
+def _maps_with_results(op: ir.Operation) -> list[ops.IndexMap]:
+    maps = list(ops.plain_maps(op))
+    return maps + maps[ops.num_inputs(op) :]

@@ -7,7 +7,6 @@ columns that read them, once for each row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -48,6 +47,7 @@ class RowBody(Pointwise):
       rows: the positions of the values without columns, for each row in flight. A position's key
         begins with the number of its row.
       loop: number of the loop that is written.
+      outputs: the name of the buffer of each result.
     """
 
     def __init__(
@@ -55,10 +55,12 @@ class RowBody(Pointwise):
     ) -> None:
         super().__init__(writer, lanes)
         self.analysis = analysis
+        self.first_merged = len(analysis.row_sizes) + analysis.segment_axes
         self.homes = homes
         self.stacks: dict[ir.Value, Stack] = {}
         self.rows: list[Position] = []
         self.loop = 0
+        self.outputs = [f"%y{n}" for n in range(len(analysis.results))]
         self._reduced = {one.value for one in analysis.reductions}
         self._rows: dict[tuple[int | str, ir.Value, Axes], str] = {}
         self._bodies: dict[tuple[ir.Operation, tuple[int | str, ...]], dict[ir.Value, str]] = {}
@@ -139,9 +141,9 @@ class RowBody(Pointwise):
         for argument, operand, index_map in pairs:
             if ops.users(argument) and not self.analysis.accumulates(op, argument):
                 values[argument] = self.vector(operand, self.axes(op, index_map), position)
-        for inner in [o.operation for o in block.operations][:-1]:
-            if inner not in skipped:
-                self.apply(inner, values)
+        computed = [o.operation for o in block.operations][:-1]
+        axes = [self.axis(axis) for axis in self.analysis.loops[op]]
+        self.apply_all((o for o in computed if o not in skipped), values, axes, position)
         return values
 
     def load_kept(self, value: ir.Value, home: Home, position: Position) -> str:
@@ -150,7 +152,7 @@ class RowBody(Pointwise):
             return self.writer.value(f"vector.load {self._on_stack(value, position)}")
         result = self.analysis.results[home.result]
         return self.load(
-            f"%y{home.result}", result.type, self.place(result, position), position.mask
+            self.outputs[home.result], result.type, self.place(result, position), position.mask
         )
 
     def keep(self, value: ir.Value, home: Home, name: str, position: Position) -> None:
@@ -175,15 +177,19 @@ class RowBody(Pointwise):
     def store_result(self, number: int, name: str, position: Position) -> None:
         """Stores the lanes of a result with columns."""
         result = self.analysis.results[number]
-        self.store(f"%y{number}", result.type, name, self.place(result, position), position.mask)
+        place = self.place(result, position)
+        self.store(self.outputs[number], result.type, name, place, position.mask)
 
-    def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
-        """The offset of an element, whose columns are all of them and contiguous, or none."""
-        rows, sizes = len(self.analysis.row_sizes), self.analysis.column_sizes
-        shape = list(ir.RankedTensorType(value_type).shape)
-        dims = [(a, s) for a, s in zip(axes, shape, strict=True) if s != 1]
-        read = [(a, s) for a, s in dims if a is not None and a >= rows]
-        whole = [(rows + n, s) for n, s in enumerate(sizes) if s != 1]
-        if read and dims[-len(read) :] != whole:
-            raise Unsupported("an operand whose columns are not contiguous")
-        return super().offset(value_type, axes, index)
+    def store_row_result(self, number: int, value: ir.Value, row: Position) -> None:
+        """Stores a result without columns."""
+        axes = tuple(map(self.axis, result_axes(self.analysis, value)))
+        name, at = self.of_row(value, axes, row), self.place(value, row)
+        self.store_first(self.outputs[number], value.type, name, at)
+
+    def write_stacks(self, rows: int, columns: int) -> None:
+        """Writes the buffers of values that are kept on the stack."""
+        padded = -(-columns // self.lanes) * self.lanes
+        for value, home in self.homes.items():
+            if home.result is None:
+                kind = f"memref<{rows * padded}x{ops.element_type(value)}>"
+                self.stacks[value] = Stack(self.writer.stack(kind), kind, padded)

@@ -49,6 +49,7 @@ class Schedule:
       levels: op -> the loop before which all that it reads has been reduced.
       reductions: for each loop the reductions that it takes.
       results: for each loop the numbers of the results with columns that it writes.
+      row_results: the numbers of the results without columns.
       homes: value -> where it is kept.
       stack_bytes: bytes of a row's values on the stack.
     """
@@ -56,6 +57,7 @@ class Schedule:
     levels: dict[ir.Operation, int]
     reductions: tuple[tuple[RowReduction, ...], ...]
     results: tuple[tuple[int, ...], ...]
+    row_results: tuple[int, ...]
     homes: dict[ir.Value, Home]
     stack_bytes: int
 
@@ -73,18 +75,22 @@ def result_axes(analysis: RowAnalysis, value: ir.Value) -> tuple[Axis | None, ..
     return tuple(None if loop is None else axes[loop] for loop in index_map)
 
 
-def schedule(analysis: RowAnalysis) -> Schedule:
+def schedule(analysis: RowAnalysis, *, keeps: bool = True) -> Schedule:
     """Distributes the work over loops.
+
+    Args:
+      analysis: the region.
+      keeps: whether values are kept from one loop to the next.
 
     Raises:
       Unsupported: a result lacks some of the rows.
     """
-    return _Scheduler(analysis).schedule()
+    return _Scheduler(analysis, keeps).schedule()
 
 
 class _Scheduler:
-    def __init__(self, analysis: RowAnalysis) -> None:
-        self.analysis = analysis
+    def __init__(self, analysis: RowAnalysis, keeps: bool) -> None:
+        self.analysis, self.keeps = analysis, keeps
         self.reduced = {one.value: one for one in analysis.reductions}
         self.levels: dict[ir.Operation, int] = {}
         for op in analysis.group:
@@ -115,9 +121,10 @@ class _Scheduler:
         results = tuple(
             tuple(r for r in wide if self._level(analysis.results[r]) == n) for n in loops
         )
-        homes = self._homes(reductions, results)
+        narrow = tuple(n for n in range(len(analysis.results)) if n not in wide)
+        homes = self._homes(reductions, results) if self.keeps else {}
         stacked = sum(self._row_bytes(v) for v, home in homes.items() if home.result is None)
-        return Schedule(self.levels, reductions, results, homes, stacked)
+        return Schedule(self.levels, reductions, results, narrow, homes, stacked)
 
     def _row_bytes(self, value: ir.Value) -> int:
         return math.prod(self.analysis.column_sizes) * ops.element_bits(value) // 8
@@ -130,7 +137,8 @@ class _Scheduler:
         analysis = self.analysis
         homes: dict[ir.Value, Home] = {}
         written = {r: n for n, numbers in enumerate(results) for r in numbers}
-        free = STACK_BYTES
+        # A value on the stack has one index for its columns.
+        free = STACK_BYTES if analysis.num_segments == 1 else 0
         for op in reversed(analysis.group):
             for value in op.results:
                 if value in self.reduced or not self._is_row(value):

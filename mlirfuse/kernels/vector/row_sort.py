@@ -10,7 +10,6 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.lane_ops import LaneOps
-from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 from mlirfuse.kernels.vector.sort_keys import Key
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -121,11 +120,7 @@ class RowSort:
 def allocate(writer: Writer, element: str, size: int) -> tuple[str, str]:
     """Writes a buffer on the stack; returns its name and its type."""
     kind = f"memref<{size}x{element}>"
-    name = writer.value(
-        f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
-        f" array<i32: 0, 0>}}> : () -> {kind}"
-    )
-    return name, kind
+    return writer.stack(kind), kind
 
 
 class SortMemory:

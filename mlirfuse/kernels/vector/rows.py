@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -10,10 +9,11 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
-from mlirfuse.kernels.vector import column_kernel, executable, row_kernel
-from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector import column_kernel, row_kernel, row_split, stages
+from mlirfuse.kernels.vector.column_layout import layout
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_analysis import analyze, reducing
+from mlirfuse.kernels.vector.stages import Stages
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
@@ -23,7 +23,7 @@ Measured on a Zen 4 with two threads, and not explained: softmax of 1536x128 tak
 whose registers are 16, IREE's code 70; with AVX-512, whose are 32, they take 56 and 57."""
 
 
-def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
+def plan(region: ir.Operation, device: CpuDevice) -> Stages | NoMatch | None:
     """Plans the kernel of a region that reduces rows; None for a region without reductions."""
     return plan_group(computing(region), returned(region), device, list(region.operands))
 
@@ -33,7 +33,7 @@ def plan_group(
     results: Sequence[ir.Value],
     device: CpuDevice,
     sizes: Sequence[ir.Value] = (),
-) -> VectorKernel | NoMatch | None:
+) -> Stages | NoMatch | None:
     """Plans the kernel of ops that reduce; None for ops without reductions.
 
     Args:
@@ -53,35 +53,37 @@ def plan_group(
     return attempted(lambda: _plan(group, results, device), "rows and columns")
 
 
-def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
-    """Replaces a region by a call of its kernel; returns the call."""
-    return executable.replace(region, kernel, {})
+def replace(region: ir.Operation, kernels: Stages) -> ir.Operation:
+    """Replaces a region by calls of its kernels; returns the last one."""
+    return stages.replace(region, kernels)
 
 
 def _plan(
     group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice
-) -> VectorKernel | NoMatch:
+) -> Stages | NoMatch:
     if any(0 in ops.loop_sizes(op) for op in group):
         raise Unsupported("an empty tensor")
     made = {value for op in group for value in op.results}
     if not set(results) <= made:
         raise Unsupported("a result that no op of the region computes")
     for value in results:
-        if ops.element_type(value) not in ELEMENT_TYPES - {"i1"}:
+        if ops.element_type(value) not in ELEMENT_TYPES:
             raise Unsupported(f"a result of {ops.element_type(value)}")
     analysis = analyze(group, results)
-    lane = None if analysis.by_lanes else column_kernel.lane_axis(analysis)
-    if lane is not None:
-        kept = analysis.row_sizes[lane]
-        if kept < device.lanes:
-            detail = f"{kept} contiguous elements, fewer than {device.lanes}"
-            return NoMatch(Reason.NOT_PROFITABLE, detail)
-        return column_kernel.kernel(analysis, "columns", device)
+    kept = None if analysis.by_lanes else layout(analysis)
+    if kept is not None:
+        found = column_kernel.kernels(analysis, kept, "columns", device)
+        detail = f"few reductions of {kept.extent} contiguous elements"
+        return found or NoMatch(Reason.NOT_PROFITABLE, detail)
     if analysis.by_lanes and device.num_registers < EXPONENTIAL_REGISTERS:
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's tiles of this softmax are as fast")
-    columns = math.prod(analysis.column_sizes)
+    if analysis.segment_axes == len(analysis.column_sizes):
+        raise Unsupported("an operand whose columns are not contiguous")
+    columns = analysis.contiguous_columns
     # Combining lanes costs more than the work on such rows: IREE's code takes several in a vector.
-    if columns < 2 * device.lanes:
-        detail = f"rows of {columns} columns, fewer than {2 * device.lanes}"
+    least = (2 if analysis.num_segments == 1 else 1) * device.lanes
+    if columns < least:
+        detail = f"rows of {columns} columns, fewer than {least}"
         return NoMatch(Reason.NOT_PROFITABLE, detail)
-    return row_kernel.kernel(analysis, "rows", device)
+    divided = row_split.kernels(analysis, "rows", device)
+    return divided or stages.alone(row_kernel.kernel(analysis, "rows", device))

@@ -16,7 +16,7 @@ from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.indexed import Indexed
 from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.scan_combiner import ScanCombiner
-from mlirfuse.kernels.vector.tiles import block_size
+from mlirfuse.kernels.vector.workgroups import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice

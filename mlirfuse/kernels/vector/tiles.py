@@ -26,35 +26,12 @@ from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.residues import Taps
 from mlirfuse.kernels.vector.tiled import Tiled, Window
+from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.targets.base import CpuDevice
-from mlirfuse.targets.cpu_rates import BANDWIDTH_PER_CORE
-
-MIN_BLOCK_OPERATIONS = 400_000
-"""Operations on elements of a workgroup: 5 to 20 us, where its start costs about one."""
-
-MIN_BLOCK_BYTES = int(5e-6 * BANDWIDTH_PER_CORE)
-"""Bytes that a workgroup reads from memory in 5 us: as many make one, too, with little work on
-each of them."""
-
-BLOCKS_PER_CORE = 4
-"""Workgroups for each core, where there is work for them: the last ones end together."""
 
 MAX_UNROLLED_EPILOGUE = 96
 """Lines of an epilogue that is written for each accumulator; a longer one is a loop."""
-
-
-def block_size(units: int, work: float, num_bytes: float, device: CpuDevice) -> int:
-    """Rows, or other units of the same work, of a workgroup that computes nothing else.
-
-    Args:
-      units: all of them.
-      work: operations on elements of one.
-      num_bytes: bytes that one reads.
-      device: the CPU.
-    """
-    least = min(MIN_BLOCK_OPERATIONS / work, MIN_BLOCK_BYTES / max(1.0, num_bytes))
-    return min(units, max(-(-units // (BLOCKS_PER_CORE * device.cores)), math.ceil(least)))
 
 
 class NotFlat(Exception):

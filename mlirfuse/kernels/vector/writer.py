@@ -187,6 +187,20 @@ class Writer(Lines):
             self._yield(second(), types)
         return [f"{result}#{n}" for n in range(len(kinds))]
 
+    def when(
+        self,
+        condition: str,
+        kinds: Sequence[str],
+        held: list[str],
+        body: Callable[[list[str]], list[str]],
+    ) -> list[str]:
+        """Writes a body for a condition; returns its values, or else those that it is given."""
+        if kinds:
+            return self.choose(condition, kinds, lambda: body(held), lambda: held)
+        with self.block(f"scf.if {condition} {{"):
+            body(held)
+        return []
+
     def _yield(self, values: Sequence[str], types: str) -> None:
         self.line(f"scf.yield {', '.join(values)} : {types}")
 

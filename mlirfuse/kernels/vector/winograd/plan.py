@@ -17,12 +17,12 @@ from mlirfuse.kernels.vector import convolution, executable, products, register_
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import PACKED, Tiled
-from mlirfuse.kernels.vector.tiles import BLOCKS_PER_CORE
 from mlirfuse.kernels.vector.winograd import filters, model
 from mlirfuse.kernels.vector.winograd.kernel import WinogradKernel
 from mlirfuse.kernels.vector.winograd.model import Blocking
 from mlirfuse.kernels.vector.winograd.problem import Side, Winograd
 from mlirfuse.kernels.vector.winograd.transforms import WINDOWS, Filtering
+from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolutions import constant_root
 from mlirfuse.targets.base import CpuDevice

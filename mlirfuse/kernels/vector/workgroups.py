@@ -1,0 +1,52 @@
+"""How work is divided among the workgroups of a kernel."""
+
+from __future__ import annotations
+
+import math
+
+from mlirfuse.targets.base import CpuDevice
+from mlirfuse.targets.cpu_rates import BANDWIDTH_PER_CORE
+
+MIN_BLOCK_OPERATIONS = 400_000
+"""Operations on elements of a workgroup: 5 to 20 us, where its start costs about one."""
+
+MIN_BLOCK_BYTES = int(5e-6 * BANDWIDTH_PER_CORE)
+"""Bytes that a workgroup reads from memory in 5 us: as many make one, too, with little work on
+each of them."""
+
+BLOCKS_PER_CORE = 4
+"""Workgroups for each core, where there is work for them: the last ones end together."""
+
+
+def block_size(units: int, work: float, num_bytes: float, device: CpuDevice) -> int:
+    """Rows, or other units of the same work, of a workgroup that computes nothing else.
+
+    Args:
+      units: all of them.
+      work: operations on elements of one.
+      num_bytes: bytes that one reads.
+      device: the CPU.
+    """
+    least = min(MIN_BLOCK_OPERATIONS / work, MIN_BLOCK_BYTES / max(1.0, num_bytes))
+    return min(units, max(-(-units // (BLOCKS_PER_CORE * device.cores)), math.ceil(least)))
+
+
+def num_parts(units: int, work: float, num_bytes: float, launches: int, device: CpuDevice) -> int:
+    """Parts of each row, or other unit, for workgroups that share it; 1 where none is divided.
+
+    Args:
+      units: all of them.
+      work: operations on elements of one.
+      num_bytes: bytes that one reads.
+      launches: kernels that the division costs, each of which is worth a smallest workgroup.
+      device: the CPU.
+    """
+    smallest = units * max(work / MIN_BLOCK_OPERATIONS, num_bytes / MIN_BLOCK_BYTES)
+    parts = -(-min(BLOCKS_PER_CORE * device.cores, int(smallest)) // units)
+    if parts < 2:
+        return 1
+    blocks = math.ceil(units / block_size(units, work, num_bytes, device))
+    # Shares of all work that the core with the most of it computes.
+    whole = math.ceil(blocks / device.cores) / blocks
+    divided = math.ceil(units * parts / device.cores) / (units * parts)
+    return parts if (whole - divided) * smallest > launches else 1
