@@ -78,6 +78,7 @@ class Indexed(Pointwise):
             else:
                 super().apply_inner(op, loops, values, position)
             return
+        assert isinstance(loops, Mapping)
         tensor, *indices = op.operands
         known: list[Index] = [
             (0, loops[n]) if isinstance(loops[n], int) else loops[n] for n in sorted(loops)
