@@ -1,4 +1,4 @@
-"""Let a kernel in the vector dialect compute flips and rolls with their elementwise neighbors.
+"""Let a kernel in the vector dialect compute flips and row gathers with their neighbors.
 
     %y = flow.dispatch.region { linalg.generic { tensor.extract %x[i, N - 1 - j] } }
   becomes
@@ -45,7 +45,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 PASS = passes.kernel_pass(
     name="movement_vector_kernel",
-    summary="Flips and rolls with their elementwise neighbors as one kernel for CPUs",
+    summary="Flips and gathers of rows with their elementwise neighbors as one kernel for CPUs",
     plan=movement.plan,
     replace=movement.replace,
     source="mlirfuse",

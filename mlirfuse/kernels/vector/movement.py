@@ -1,4 +1,4 @@
-"""Elements that are read at linear indices, as of flips and rolls, with elementwise neighbors.
+"""Elements that are read at linear indices, as of flips, with elementwise neighbors.
 
 for each row of the results, some contiguous vectors of it: load, compute, store
 """
