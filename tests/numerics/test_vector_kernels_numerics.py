@@ -96,6 +96,8 @@ def cases():
         matmul("m_large", 130, 64, 48),
         matmul("n_1", 64, 1, 32, constant=True, fires={}),
         matmul("k_1", 64, 32, 1, constant=True, fires={}),
+        # A prime number of vectors, the last one ragged: the last tile has vectors beyond the end.
+        matmul("n_of_prime_vectors", 45, 16 * 13 - 1, 30, constant=True),
         matmul("k_large", 65, 16, 5000, constant=True),
         matmul("computed_few_rows", 8, 40, 33),
         matmul("computed_few_rows_transposed", 8, 40, 33, b="nk", fires={}),

@@ -396,21 +396,20 @@ class _AttentionKernel:
         """Writes the contraction of a block's weights and values, in register tiles."""
         tile = register_tiles.choose(queries, self.columns, keys, self.device)
         for column in range(0, self.columns, tile.vectors):
+            wide = min(tile.vectors, self.columns - column)
             whole = queries // tile.rows * tile.rows
 
-            def rows(number: str, _: list[str], column: int = column) -> list[str]:
-                self._write_value_tile(
-                    start, linear(number), tile.rows, column, tile.vectors, first, keys
-                )
+            def rows(
+                number: str, _: list[str], column: int = column, wide: int = wide
+            ) -> list[str]:
+                self._write_value_tile(start, linear(number), tile.rows, column, wide, first, keys)
                 return []
 
             if whole:
                 self.writer.loop(0, whole, tile.rows, [], [], rows)
             if whole < queries:
                 rest = Linear(constant=whole)
-                self._write_value_tile(
-                    start, rest, queries - whole, column, tile.vectors, first, keys
-                )
+                self._write_value_tile(start, rest, queries - whole, column, wide, first, keys)
 
     def _write_value_tile(
         self,

@@ -22,7 +22,7 @@ class ChannelKernel:
       problem: the computation.
       vectors: vectors of channels of a tile.
       column: the first channel of the current tile.
-      mask: the channels of its last vector that exist; empty where all do.
+      masks: the channels of each of its vectors that exist; empty where all do.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ChannelKernel:
         self.kind = self.body.vector_type(self.accumulator)
         self.image = self.body.buffer(problem.image)
         self.column = Linear()
-        self.mask = ""
+        self.masks = [""] * vectors
 
     @property
     def tiles(self) -> int:
@@ -52,18 +52,16 @@ class ChannelKernel:
         """Whether the channels of a result are its last dimension."""
         return self.problem.axes[result][-1] == len(self.problem.extents) - 1
 
-    def _write_mask(self) -> None:
-        """Writes the mask of the last vector of a tile, where it may be beyond the last channel."""
+    def _write_masks(self) -> None:
+        """Writes the masks of the vectors of a tile that may be beyond the last channel."""
         rest = self.problem.columns % (self.vectors * self.lanes)
-        self.mask = ""
-        if rest:
-            start = self.column + (self.vectors - 1) * self.lanes
-            left = self.writer.value(
-                f"arith.subi {self.writer.index(self.problem.columns)},"
-                f" {self.writer.index(start)} : index"
-            )
-            lanes = self.body.vector_type("i1")
-            self.mask = self.writer.value(f"vector.create_mask {left} : {lanes}")
+        self.masks = [""] * self.vectors
+        for vector in range(rest // self.lanes if rest else self.vectors, self.vectors):
+            start = self.writer.index(self.column + vector * self.lanes)
+            columns = self.writer.index(self.problem.columns)
+            left = self.writer.value(f"arith.subi {columns}, {start} : index")
+            kind = self.body.vector_type("i1")
+            self.masks[vector] = self.writer.value(f"vector.create_mask {left} : {kind}")
 
     def _finish(self, sums: Sequence[str], positions: Sequence[Position]) -> None:
         """Writes the epilogue of one row of a tile."""
@@ -83,7 +81,7 @@ class ChannelKernel:
             return
         element = ops.element_type(result)
         row = f"memref<{self.lanes}x{element}>"
-        stack = self.writer.hoisted(f"memref.alloca() : {row}")
+        stack = self.writer.shared_stack(row)
         held = self.body.vector_type(element)
         self.writer.line(f"vector.store {vector}, {stack}[%zero] : {row}, {held}")
         step = self.body.offset(kind, axes, self._unit()).constant

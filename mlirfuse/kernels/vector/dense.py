@@ -26,6 +26,13 @@ from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
+IMAGE_FRACTION = 4
+"""Bytes of the second cache over those of a block of the image."""
+
+TLB_PAGES, PAGE_BYTES = 64, 4096
+"""Entries of the first data TLB (Skylake, Zen 2: 64; later ones have 72 to 96), and bytes of a
+page."""
+
 Element = Callable[[int, int], str]
 """The element of the image of a pixel of the tile at a tap along x, in all lanes."""
 
@@ -112,7 +119,7 @@ class DenseKernel(TileKernel):
         dense, writer = self.dense, self.writer
         groups = math.prod(dense.groups)
         work = dense.read_taps * dense.depth * self.tile.vectors * self.lanes // self.step
-        blocks, size = self._blocks(groups * self.tiles, work)
+        blocks, size = self._blocks(groups * self.tiles, work, self._cached_pixels())
         column_tile = writer.value("hal.interface.workgroup.id[0] : index")
         block = writer.value("hal.interface.workgroup.id[1] : index")
         self.weights = linear(column_tile)
@@ -122,7 +129,7 @@ class DenseKernel(TileKernel):
             self.group = tuple(writer.split(number, dense.groups))
             column_tile = writer.binary("remui", column_tile, self.tiles)
         self.column = linear(column_tile) * (self.tile.vectors * self.lanes)
-        self._write_mask()
+        self._write_masks()
         first, last = self._bounds(block, size)
         depth = self._channel_block(size)
         whole = (dense.channels - 1) // depth * depth
@@ -140,6 +147,27 @@ class DenseKernel(TileKernel):
         self._write_rows(first, last)
         return self._kernel(entry, (groups * self.tiles, blocks))
 
+    def _cached_pixels(self) -> int:
+        """Pixels whose image fits into the second cache, and whose result into the first TLB.
+
+        The tiles of columns of a block follow each other, so its image comes from the last cache
+        once, and its pages are translated once.
+        """
+        dense, pixels = self.dense, self.width * self.rows
+        image = _num_bytes(dense.image) // (pixels * math.prod(dense.groups))
+        image = image * min(dense.channels, self._cached_channels()) // dense.channels
+        cached = self.device.l2_bytes // IMAGE_FRACTION // max(1, image)
+        filter_bytes = dense.columns * dense.depth * self.device.vector_bytes // self.lanes
+        if filter_bytes > self.device.l3_bytes:
+            return cached  # Each block loads the filter from memory.
+        result = max(_num_bytes(value) // pixels for value in dense.results)
+        return min(cached, TLB_PAGES * PAGE_BYTES // max(1, min(PAGE_BYTES, result)))
+
+    def _cached_channels(self) -> int:
+        """Input channels of which a tile's weights fill half of the second cache."""
+        step = self.dense.taps * self.tile.vectors * self.device.vector_bytes
+        return max(8, self.device.l2_bytes // 2 // step)
+
     def _channel_block(self, size: int) -> int:
         """Input channels of which the weights stay in the second cache, for all pixels of a block.
 
@@ -148,8 +176,7 @@ class DenseKernel(TileKernel):
         dense = self.dense
         pixels = size if self.flat else size * self.width
         held = dense.results[0]
-        step = dense.taps * self.tile.vectors * self.device.vector_bytes
-        fit = max(8, self.device.l2_bytes // 2 // step)
+        fit = self._cached_channels()
         in_place = self._contiguous(held) and ops.element_type(held) == self.accumulator
         if pixels <= 2 * self.tile.rows or fit >= dense.channels or not in_place:
             return dense.channels
@@ -263,7 +290,10 @@ class DenseKernel(TileKernel):
     def _weights(self, at: Linear, vector: int) -> str:
         """A vector of the filter, in f32: of a packed one zeros are behind the last channel."""
         element = str(ir.RankedTensorType(self.filter).element_type)
-        is_last = self.dense.in_place is not None and vector == self.tile.vectors - 1
-        mask = self.mask if is_last else ""
+        mask = self.masks[vector] if self.dense.in_place is not None else ""
         place = at + vector * self.lanes
         return self.math.widened(self.body.load(self.packed, self.filter, place, mask), element)
+
+
+def _num_bytes(value: ir.Value) -> int:
+    return math.prod(size or 0 for size in ops.shape(value)) * ops.element_bits(value) // 8

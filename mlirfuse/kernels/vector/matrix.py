@@ -16,7 +16,6 @@ Source: Intel, Architecture Instruction Set Extensions Programming Reference, ch
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 from iree.compiler import ir
@@ -63,7 +62,6 @@ class MatrixKernel(GroupedKernel):
         self.depth = product.step
         self.uses_tiles = True
         self._tile_range = (Linear(), Linear())
-        self._masks = [""] * self.tile.vectors
 
     # --- the loops over tiles ---------------------------------------------------------------------
 
@@ -118,27 +116,11 @@ class MatrixKernel(GroupedKernel):
         def tile(number: str, _: list[str]) -> list[str]:
             self.weights = self.group_number * self.tiles + linear(number)
             self.column = linear(number) * self.wide
-            self._write_mask()
+            self._write_masks()
             self._write_block(start, rows)
             return []
 
         self.writer.loop(*self._tile_range, 1, [], [], tile)
-
-    def _write_mask(self) -> None:
-        """Writes the masks of the vectors of a tile that may be beyond the last column."""
-        rest = self.dense.columns % self.wide
-        self._masks = [""] * self.tile.vectors
-        for vector in range(self.tile.vectors):
-            if rest and rest < (vector + 1) * self.lanes:
-                start = self.writer.index(self.column + vector * self.lanes)
-                columns = self.writer.index(self.dense.columns)
-                left = self.writer.value(f"arith.subi {columns}, {start} : index")
-                kind = self.body.vector_type("i1")
-                self._masks[vector] = self.writer.value(f"vector.create_mask {left} : {kind}")
-
-    def _position(self, start: Linear, row: int, vector: int) -> Position:
-        found = super()._position(start, row, vector)
-        return dataclasses.replace(found, mask=self._masks[vector])
 
     def _write_block(self, start: Linear, rows: int) -> None:
         """Writes one block of accumulators, and its epilogue."""
@@ -155,7 +137,7 @@ class MatrixKernel(GroupedKernel):
     def _stack(self, rows: int) -> tuple[str, str]:
         """The buffer of the accumulators and its type."""
         kind = f"memref<{self.tile.rows * self.wide}x{self.accumulator}>"
-        return self._buffer(kind), kind
+        return self.writer.shared_stack(kind), kind
 
     def _from_stack(self, names: list[str], positions: list[Position]) -> list[str]:
         """The accumulators of a row with the init, which tile registers do not start from."""
@@ -202,7 +184,7 @@ class MatrixKernel(GroupedKernel):
         for vector in range(self.tile.vectors):
             shape(_FILTER + vector, TILE_ROWS)
         kind = f"memref<{TILE_BYTES}xi8>"
-        stack = self._buffer(kind)
+        stack = self.writer.shared_stack(kind)
         held = self.writer.constant(f"dense<{table}>", f"vector<{TILE_BYTES}xi8>")
         zero = self.writer.index(0)
         self.writer.line(f"vector.store {held}, {stack}[{zero}] : {kind}, vector<{TILE_BYTES}xi8>")
@@ -260,7 +242,7 @@ class MatrixKernel(GroupedKernel):
         """A buffer with the last elements of the rows, zeros after them, and its type."""
         writer, element = self.writer, self.kinds.image
         kind, row = f"memref<{self.tile.rows * self.depth}x{element}>", f"{self.depth}x{element}"
-        stack = self._buffer(kind)
+        stack = self.writer.shared_stack(kind)
         zeros = writer.constant(f"dense<{'0.0' if element == 'bf16' else '0'}>", f"vector<{row}>")
         lanes = [n < rest for n in range(self.depth)]
         mask = writer.constant(f"dense<{str(lanes).lower()}>", f"vector<{self.depth}xi1>")
@@ -278,13 +260,6 @@ class MatrixKernel(GroupedKernel):
 
         writer.loop(0, rows, 1, [], [], copy)
         return stack, kind
-
-    def _buffer(self, kind: str) -> str:
-        """A buffer on the stack whose rows are lines of the cache."""
-        return self.writer.hoisted(
-            f'"memref.alloca"() <{{alignment = {TILE_BYTES} : i64,'
-            f" operandSegmentSizes = array<i32: 0, 0>}}> : () -> {kind}"
-        )
 
     def _register(self, number: int) -> str:
         return self.writer.constant(str(number), "i8")

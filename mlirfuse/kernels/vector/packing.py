@@ -30,9 +30,13 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, uni
         *(loops.group_loops if depthwise else (loops.n_loop,)),
     )
     wanted = [loop for loop in order if loop in found.filter_loops]
-    value = builders.transpose(held, [wanted.index(loop) for loop in found.filter_loops])
+    value, place = held, found.filter_loops.index
     if columns is not None:
-        value = _padded(value, len(wanted) - 2, unit)
+        # Zeros first: they are a dispatch of their own, and all transpositions behind it are one.
+        value = _padded(value, place(loops.channel_loop), unit)
+        value = _padded(value, place(loops.n_loop), columns)
+    value = builders.transpose(value, [wanted.index(loop) for loop in found.filter_loops])
+    if columns is not None:
         value = split(value, len(loops.group_loops), columns)
         value = _grouped(value, group)
     return builders.collapse(value, [list(range(len(ops.shape(value))))])

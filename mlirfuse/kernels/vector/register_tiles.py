@@ -14,6 +14,10 @@ MAX_TILE_VECTORS = 8
 MAX_TILE_ROWS = 30
 """Pixels of a register tile."""
 
+MAX_PADDING = 1 / 8
+"""Share of vectors of zeros behind the last column, which fill up the last tile: they are
+multiplied, and they take memory."""
+
 CACHE_LINE = 64
 """Bytes of a line of the cache, on x86 and on most ARM."""
 
@@ -106,7 +110,8 @@ def choose(
     """
     best, fewest = RegisterTile(1, 1), math.inf
     for wide in range(1, min(vectors, MAX_TILE_VECTORS) + 1):
-        if vectors % wide:
+        added = -vectors % wide
+        if added > vectors * MAX_PADDING:
             continue
         panel = wide * device.vector_bytes * depth
         most = max_rows(wide, device, row_bytes=row_bytes)
@@ -114,8 +119,9 @@ def choose(
             full, rest = divmod(rows, tall)
             total = full * cycles(tall, wide, device, panel_bytes=panel)
             total += cycles(rest, wide, device, panel_bytes=panel) if rest else 0
-            # Between equals the larger tile: it has fewer ends.
-            total = total * (vectors // wide) * (1 + 0.002 / (tall * wide))
+            # Between equals the tile with less padding, then the larger one: it has fewer ends.
+            total = total * ((vectors + added) // wide) * (1 + 0.002 / (tall * wide))
+            total *= 1 + added / vectors
             if total < fewest:
                 best, fewest = RegisterTile(tall, wide), total
     return best

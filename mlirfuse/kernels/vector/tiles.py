@@ -27,11 +27,12 @@ from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.residues import Taps
 from mlirfuse.kernels.vector.tiled import Tiled, Window
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
-from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.targets.base import CpuDevice
 
-MAX_UNROLLED_EPILOGUE = 96
-"""Lines of an epilogue that is written for each accumulator; a longer one is a loop."""
+MAX_UNROLLED_EPILOGUE = 8
+"""Operations of an epilogue that is written for each accumulator; a longer one is a loop, whose
+accumulators go through the stack."""
 
 
 class NotFlat(Exception):
@@ -82,18 +83,22 @@ class TileKernel(ChannelKernel, abc.ABC):
 
     # --- the loops over tiles ---------------------------------------------------------------------
 
-    def _blocks(self, tiles: int, work: int) -> tuple[int, int]:
+    def _blocks(self, tiles: int, work: int, most: int | None = None) -> tuple[int, int]:
         """The number of blocks of rows, or of pixels where they are one axis, and their size.
 
         Args:
           tiles: workgroups of each block.
           work: operations on elements for a pixel in one of them.
+          most: pixels of a block that has enough work; None for any.
         """
         unit = self.tile.rows if self.flat else 1
         units = -(-self.width // unit) if self.flat else self.rows
-        work *= unit if self.flat else self.width
+        pixels = unit if self.flat else self.width
         wanted = max(1, BLOCKS_PER_CORE * self.device.cores // tiles)
-        size = min(units, max(-(-units // wanted), -(-MIN_BLOCK_OPERATIONS // work)))
+        size = -(-units // wanted)
+        if most is not None:
+            size = min(size, most // pixels)
+        size = min(units, max(size, -(-MIN_BLOCK_OPERATIONS // (work * pixels))))
         return -(-units // size), size * unit
 
     def _bounds(self, block: str, size: int) -> tuple[Linear, Linear]:
@@ -222,8 +227,7 @@ class TileKernel(ChannelKernel, abc.ABC):
         x = (start + row) * self.problem.spread + self.residue
         index = [*self.index, x, *self.group]
         index.append(self.column + vector * self.lanes)
-        mask = self.mask if vector == self.tile.vectors - 1 else ""
-        return Position((row, vector), tuple(index), mask)
+        return Position((row, vector), tuple(index), self.masks[vector])
 
     def _accumulate(self, start: Linear, rows: int, sums: list[str]) -> list[str]:
         """Writes the loops over the rows of taps."""
@@ -313,8 +317,9 @@ class TileKernel(ChannelKernel, abc.ABC):
         before = len(self.writer.lines)
         vectors = self.tile.vectors
         self._finish(sums[:vectors], positions[:vectors])
-        length = (len(self.writer.lines) - before) * rows
-        if length <= MAX_UNROLLED_EPILOGUE and all(map(self._contiguous, problem.results)):
+        written = [line for line in self.writer.lines[before:] if not line.endswith(": index")]
+        is_short = operations(written) <= MAX_UNROLLED_EPILOGUE * vectors
+        if is_short and all(map(self._contiguous, problem.results)):
             for row in range(1, rows):
                 part = slice(row * vectors, (row + 1) * vectors)
                 self._finish(sums[part], positions[part])
@@ -322,7 +327,7 @@ class TileKernel(ChannelKernel, abc.ABC):
         del self.writer.lines[before:]
         self.body.forget()
         kind = f"memref<{rows * vectors * self.lanes}x{self.accumulator}>"
-        stack = self.writer.hoisted(f"memref.alloca() : {kind}")
+        stack = self.writer.shared_stack(kind)
         for number, name in enumerate(sums):
             at = self.writer.index(number * self.lanes)
             self.writer.line(f"vector.store {name}, {stack}[{at}] : {kind}, {self.kind}")

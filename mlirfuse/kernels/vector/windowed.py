@@ -62,7 +62,7 @@ class _WindowKernel(TileKernel):
 
         def tile(number: str, _: list[str]) -> list[str]:
             self.column = linear(number) * wide
-            self._write_mask()
+            self._write_masks()
             self._write_rows(first, last)
             return []
 
@@ -75,7 +75,7 @@ class _WindowKernel(TileKernel):
         sums = list(sums)
         for vector in range(self.tile.vectors):
             column = self.column + vector * self.lanes
-            mask = self.mask if vector == self.tile.vectors - 1 else ""
+            mask = self.masks[vector]
             loaded: dict[tuple[tuple[str, int], ...], str] = {}
             for number in self._class_taps():
                 weights = self._weights((tap + number) * self.problem.columns + column, mask)

@@ -64,6 +64,13 @@ def operations(lines: Sequence[str]) -> int:
     return sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines)
 
 
+def _allocation(kind: str) -> str:
+    return (
+        f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64,'
+        f" operandSegmentSizes = array<i32: 0, 0>}}> : () -> {kind}"
+    )
+
+
 class Writer(Lines):
     """Collects the lines of a function's body."""
 
@@ -93,10 +100,11 @@ class Writer(Lines):
 
     def stack(self, kind: str) -> str:
         """A buffer on the stack, of a memref's type; it begins with a line of the cache."""
-        return self.value(
-            f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
-            f" array<i32: 0, 0>}}> : () -> {kind}"
-        )
+        return self.value(_allocation(kind))
+
+    def shared_stack(self, kind: str) -> str:
+        """The same buffer for all that need one of a type, one after the other, in loops too."""
+        return self.hoisted(_allocation(kind))
 
     def index(self, index: Linear | int | str) -> str:
         """The value of an index."""

@@ -274,7 +274,7 @@ class WinogradKernel(ChannelKernel):
             return []
 
         writer.loop(0, problem.products, 1, [], [], product)
-        self._write_mask()
+        self._write_masks()
         self._write_outputs(first)
         return []
 
@@ -344,7 +344,7 @@ class WinogradKernel(ChannelKernel):
         outputs = [side.filtering.outputs for side in problem.sides]
         pixels = math.prod(outputs)
         kind = f"memref<{pixels * problem.vectors * lanes}xf32>"
-        stack = self.writer.hoisted(f"memref.alloca() : {kind}")
+        stack = self.writer.shared_stack(kind)
         places = list(itertools.product(*(range(side.filtering.window) for side in problem.sides)))
         for v in range(problem.vectors):
             sums = {
@@ -385,8 +385,7 @@ class WinogradKernel(ChannelKernel):
         self.body.forget()
         sums, positions = [], []
         for v in range(problem.vectors):
-            mask = self.mask if v == problem.vectors - 1 else ""
-            position = Position((v,), (*index, self.column + v * lanes), mask)
+            position = Position((v,), (*index, self.column + v * lanes), self.masks[v])
             at = self.writer.index((pixel * problem.vectors + v) * lanes)
             made = self.writer.value(f"vector.load {stack}[{at}] : {kind}, {self.kind}")
             init = self.body.vector(problem.init, problem.axes[problem.value], position)
