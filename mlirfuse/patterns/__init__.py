@@ -32,6 +32,7 @@ _NAMES = (
     "decided_condition_rewrite",
     "dequant_fusion",
     "dequant_matmul_fusion",
+    "dynamic_sum_rewrite",
     "elementwise_fusion",
     "elementwise_reshape_rewrite",
     "elementwise_triton_kernel",

@@ -22,33 +22,17 @@ from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.reduction.chains import normalized_dims
 from mlirfuse.kernels.reduction.grouping import is_root
 from mlirfuse.structured.ir import ops
-
-_SUM = "arith.addf"
+from mlirfuse.structured.recognize import sums
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds a sum over more dimensions than those of a norm before it."""
     if not triton_compiler.supports(ctx.target) or ops.in_region(root) or not is_root(root):
         return None
-    if None in ops.loop_sizes(root) or not _is_sum(root):
+    if None in ops.loop_sizes(root) or not sums.is_sum(root):
         return None
     dims = normalized_dims(root)
     return Match(root, (root,), dims) if dims is not None else None
-
-
-def _is_sum(root: ir.Operation) -> bool:
-    """Whether the op is a sum of f32 from zero."""
-    if len(root.results) != 1 or ops.element_type(root.results[0]) != "f32":
-        return False
-    init = ops.inits(root)[0]
-    if ops.constant(init) != 0:
-        return False
-    total = ops.defining_op(list(ops.body(root).operations)[-1].operands[0])
-    if total is None or total.name != _SUM:
-        return False
-    accumulator = ops.body(root).arguments[-1]
-    uses = list(accumulator.uses)
-    return len(uses) == 1 and uses[0].owner.operation == total and accumulator in total.operands
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -61,16 +45,16 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     with ir.InsertionPoint(op), op.location:
         zero = builders.scalar_constant(0.0, "f32")
         start = builders.fill(zero, builders.empty([sizes[n] for n in kept], "f32"))
-        sums = builders.generic(
+        partials = builders.generic(
             ops.inputs(op), [start], [*maps[:-1], kept], kinds, builders.body_of(op)
         )
         result = maps[-1]
         total = builders.generic(
-            sums.results,
+            partials.results,
             ops.inits(op),
             [tuple(range(len(kept))), tuple(kept.index(n) for n in result if n is not None)],
             ["parallel" if n in result else "reduction" for n in kept],
-            lambda a: [builders.scalar(_SUM, [a[0], a[1]], "f32")],
+            lambda a: [builders.scalar(sums.ADD, [a[0], a[1]], "f32")],
         )
     op.results[0].replace_all_uses_with(total.results[0])
     op.erase()

@@ -107,6 +107,8 @@ DEFAULT: tuple[str, ...] = (
     # The ops that no pattern took: reductions first, since they need elementwise neighbours; those
     # of which a kernel can be made before those that IREE tiles.
     "lone_softmax_rewrite",
+    # Before its sum is grouped.
+    "dynamic_sum_rewrite",
     "axis_reduction_fusion",
     "reduction_fusion",
     # Batch norms that no convolution has taken.
