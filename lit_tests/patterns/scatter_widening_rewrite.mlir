@@ -1,8 +1,22 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_widening_rewrite,scatter_fusion,scatter_triton_kernel | FileCheck %s --check-prefix=KERNEL %}
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=scatter_widening_rewrite | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=scatter_widening_rewrite | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=scatter_widening_rewrite | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:generic --pipeline=scatter_widening_rewrite | FileCheck %s --check-prefix=CPU
 // OFF-NOT: arith.ext
+
+// CPU-LABEL: @sum
+// CPU: arith.extf
+// CPU: arith.extf
+// CPU-DAG: %[[W:.+]] = iree_tensor_ext.compute_barrier.start %{{.+}} : tensor<9x8xf32>
+// CPU-DAG: %[[U:.+]] = iree_tensor_ext.compute_barrier.start %{{.+}} : tensor<5x8xf32>
+// CPU: iree_linalg_ext.scatter {{.*}} ins(%[[U]], %{{.+}} outs(%[[W]] :
+// CPU: iree_tensor_ext.compute_barrier.start
+// CPU: arith.truncf
+// CPU-LABEL: @filled
+// CPU: iree_linalg_ext.scatter {{.*}} outs(%{{.+}} : tensor<9x8xf32>)
+// CPU-LABEL: @unsigned
+// CPU-NOT: arith.ext
+// CPU: return
 
 // KERNEL-LABEL: @sum
 // KERNEL-SAME: %[[U:[a-z0-9]+]]: tensor<5x8xf16>, %[[I:[a-z0-9]+]]: tensor<5xi64>

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from mlirfuse.builders import tensors
+from mlirfuse.builders import regions, tensors
 from mlirfuse.structured.ir import analysis_cache, ops
 from mlirfuse.structured.recognize.scatters import Scatter
 
@@ -16,8 +16,12 @@ WIDER = {"f16": "f32", "bf16": "f32", "i1": "i32", "i8": "i32", "i16": "i32"}
 _SIGNED = ("arith.maxsi", "arith.minsi")
 
 
-def widened(found: Scatter) -> ir.Operation:
+def widened(found: Scatter, *, fenced: bool = False) -> ir.Operation:
     """Combines the elements of a scatter in 32 bits, and rounds the result.
+
+    Args:
+      found: the scatter.
+      fenced: whether the casts become dispatches of their own.
 
     Returns:
       The op that computes the narrow result; the scatter is erased.
@@ -63,6 +67,9 @@ def widened(found: Scatter) -> ir.Operation:
                 result = tensors.scalar(found.combiner, [element, update], wide)
             ir.Operation.create("iree_linalg_ext.yield", operands=[result])
         rounded = _each(op.results[0], kind, lambda x: _cast(narrow, x, kind))
+    if fenced:
+        for value in (*([] if number is not None else [destination]), updates, op.results[0]):
+            regions.fence(value)
     found.op.results[0].replace_all_uses_with(rounded)
     found.op.erase()
     return ir.OpResult(rounded).owner

@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+import torch
 from iree.compiler import ir
 
 import mlirfuse
@@ -57,3 +58,19 @@ def test_widened(element, body):
     # Rounded once, but for a body that is no combiner, which rounds after each of eight updates.
     ulp = {"f16": 2.0**-11, "bf16": 2.0**-8}[element] * (40 if body == "hypot" else 1.01)
     np.testing.assert_allclose(found.astype(np.float64), expected, rtol=ulp, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_sums_on_a_cpu_are_rounded_once(dtype):
+    class Sum(torch.nn.Module):
+        def forward(self, x, indices, updates):
+            return x.index_add(0, indices, updates)
+
+    torch.manual_seed(0)
+    x, updates = torch.randn(10, 8, dtype=dtype), torch.randn(3000, 8, dtype=dtype)
+    indices = torch.randint(0, 10, (3000,))
+    program = mlirfuse.compile(Sum(), (x, indices, updates), target="cpu")
+    expected = Sum()(x.double(), indices, updates.double())
+    found = program(x, indices, updates).double()
+    ulp = torch.finfo(dtype).eps / 2
+    np.testing.assert_allclose(found, expected, rtol=1.01 * ulp, atol=1e-4)
