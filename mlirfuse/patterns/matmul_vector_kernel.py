@@ -44,20 +44,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return Match(root, tuple(epilogues.with_epilogue(root, ctx.target.max_operands)))
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Packs the operand, and calls the kernel.
-
-    A contraction without a region gets one with its epilogue, which stays where that has an op that
-    kernels do not have.
-    """
-    region, plan = match.root, match.data
-    if plan is None:
-        assert ctx.target.cpu is not None
-        region = form_unmerged_region(list(match.ops))
-        plan = _plan(region, ctx.target.cpu)
-    return convolution.replace(region, plan) if isinstance(plan, convolution.Plan) else region
-
-
 PASS = passes.kernel_pass(
     name="matmul_vector_kernel",
     summary="Matmul with its elementwise epilogue as one kernel for CPUs",
@@ -66,6 +52,6 @@ PASS = passes.kernel_pass(
     source="Goto and van de Geijn 2008",
     roots=(ops.REGION, *contractions.ROOTS),
     match=match,
-    rewrite=rewrite,
+    form=form_unmerged_region,
     takes_single_op=True,
 )

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
 from mlirfuse.core import Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels.vector import movement, passes
 from mlirfuse.kernels.vector.executable import VectorKernel
@@ -33,16 +32,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return Match(root, (root,)) if isinstance(planned, VectorKernel) else planned
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Calls the kernel; a gather in no group gets a region first."""
-    region, plan = match.root, match.data
-    if plan is None:
-        assert ctx.target.cpu is not None
-        region = form_region(list(match.ops))
-        plan = movement.plan(region, ctx.target.cpu)
-    return movement.replace(region, plan) if isinstance(plan, VectorKernel) else region
-
-
 PASS = passes.kernel_pass(
     name="movement_vector_kernel",
     summary="Flips and gathers of rows with their elementwise neighbors as one kernel for CPUs",
@@ -51,7 +40,6 @@ PASS = passes.kernel_pass(
     source="mlirfuse",
     roots=(ops.REGION, "linalg.generic"),
     match=match,
-    rewrite=rewrite,
     numerics=Numerics.EXACT,
     takes_single_op=True,
 )

@@ -25,7 +25,6 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from mlirfuse.builders import form_region
 from mlirfuse.core import Match, NoMatch, PassContext
 from mlirfuse.kernels.reduction.grouping import Growth, is_root
 from mlirfuse.kernels.vector import passes, rows
@@ -92,16 +91,6 @@ def _is_computed_by_iree(group: list[ir.Operation]) -> bool:
     return False
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Calls the kernel; a reduction in no group gets a region first."""
-    region, plan = match.root, match.data
-    if plan is None:
-        assert ctx.target.cpu is not None
-        region = form_region(list(match.ops))
-        plan = rows.plan(region, ctx.target.cpu)
-    return rows.replace(region, plan) if isinstance(plan, Stages) else region
-
-
 PASS = passes.kernel_pass(
     name="row_vector_kernel",
     summary="Norms, softmax and other reductions as one kernel for CPUs",
@@ -110,6 +99,5 @@ PASS = passes.kernel_pass(
     source="mlirfuse",
     roots=(ops.REGION, "linalg.generic"),
     match=match,
-    rewrite=rewrite,
     takes_single_op=True,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from iree.compiler import ir
 
+from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
@@ -30,9 +31,13 @@ def kernel_pass(
     plan: Planner,
     replace: Callable[[ir.Operation, Any], ir.Operation],
     source: str,
+    form: Callable[[list[ir.Operation]], ir.Operation] = form_region,
     **others: Any,
 ) -> FusionPass:
     """A pass that replaces regions by kernels, whichever pass formed them.
+
+    A match without a plan is one of ops in no group. They get a region first, which stays where
+    kernels cannot compute it.
 
     Args:
       name: as of `FusionPass`.
@@ -40,15 +45,31 @@ def kernel_pass(
       plan: plans the kernel of a region.
       replace: replaces a region by the kernel of a plan.
       source: as of `FusionPass`.
+      form: makes a region of ops in no group.
       **others: further attributes of it, in place of those that such passes have.
     """
     common: dict[str, Any] = {
         "roots": (ops.REGION,),
         "match": functools.partial(match_region, plan=plan),
-        "rewrite": lambda match, ctx: replace(match.root, match.data),
+        "rewrite": functools.partial(_rewrite, plan=plan, replace=replace, form=form),
         "numerics": Numerics.REASSOCIATING,
         "kind": Kind.REWRITE,
         "feature": "kernels",
         "targets": frozenset({"cpu"}),
     }
     return FusionPass(name=name, summary=summary, source=source, **{**common, **others})
+
+
+def _rewrite(
+    match: Match,
+    ctx: PassContext,
+    plan: Planner,
+    replace: Callable[[ir.Operation, Any], ir.Operation],
+    form: Callable[[list[ir.Operation]], ir.Operation],
+) -> ir.Operation:
+    region, planned = match.root, match.data
+    if planned is None:
+        assert ctx.target.cpu is not None
+        region = form(list(match.ops))
+        planned = plan(region, ctx.target.cpu)
+    return region if planned is None or isinstance(planned, NoMatch) else replace(region, planned)
