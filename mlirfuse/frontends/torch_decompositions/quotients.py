@@ -82,13 +82,16 @@ def _fmod(x: torch.Tensor, y: Any) -> Any:
     """The remainder of half precision in float32: IREE 3.13 rounds the product with the quotient.
 
     Each step divides by the divisor times a power of two, so that the quotient has so few digits
-    that its product with the divisor is exact.
+    that its product with the divisor is exact. In other types a number becomes a tensor: IREE has
+    no lowering for `fmod.Scalar`.
     """
     import torch
 
     dtype = torch.result_type(x, y)
     if not is_half(dtype):
-        return NotImplemented
+        if isinstance(y, torch.Tensor):
+            return NotImplemented
+        return torch.fmod(x.to(dtype), torch.full((), y, dtype=dtype, device=x.device))
     if not isinstance(y, torch.Tensor):
         y = torch.full_like(x, y, dtype=dtype)
     a, divisor = x.float(), y.float().abs()
