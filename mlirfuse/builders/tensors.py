@@ -363,8 +363,23 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(wide)
         return
-    for user in ops.users(old):
-        inverse = user.name == "tensor.expand_shape" and user.results[0].type == wide.type
-        if inverse and ops.reassociation(user) == wanted:
-            user.results[0].replace_all_uses_with(wide)
+    _skip(old, "tensor.expand_shape", wide, wanted)
     old.replace_all_uses_with(collapse(wide, wanted))
+
+
+def replace_expanded(old: ir.Value, merged: ir.Value, groups: Sequence[Sequence[int]]) -> None:
+    """Replaces `old` by an expand of `merged`; inverse collapses of `old` become `merged` itself."""
+    wanted = tuple(tuple(g) for g in groups)
+    if all(len(g) == 1 for g in wanted):
+        old.replace_all_uses_with(merged)
+        return
+    _skip(old, "tensor.collapse_shape", merged, wanted)
+    old.replace_all_uses_with(expand(merged, wanted, ops.shape(old), dynamic_sizes(old)))
+
+
+def _skip(old: ir.Value, name: str, source: ir.Value, groups: tuple[tuple[int, ...], ...]) -> None:
+    """Replaces the results of the reshapes of that name that make `old` into `source`."""
+    for user in ops.users(old):
+        inverse = user.name == name and user.results[0].type == source.type
+        if inverse and ops.reassociation(user) == groups:
+            user.results[0].replace_all_uses_with(source)

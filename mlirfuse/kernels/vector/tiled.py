@@ -128,6 +128,12 @@ class Tiled:
         return -(-self.extents[self.x] // self.spread)
 
     @property
+    def has_contiguous_pixels(self) -> bool:
+        """Whether adjacent pixels are adjacent in all results."""
+        last = {self.axes[result][-1] for result in self.results}
+        return last == {self.x} and self.spread == 1 and self.extents[self.x] > 1
+
+    @property
     def columns(self) -> int:
         """Channels of the result, in a group."""
         return self.extents[-1]
