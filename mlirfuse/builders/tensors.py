@@ -368,7 +368,7 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
 
 
 def replace_expanded(old: ir.Value, merged: ir.Value, groups: Sequence[Sequence[int]]) -> None:
-    """Replaces `old` by an expand of `merged`; inverse collapses of `old` become `merged` itself."""
+    """Replaces `old` by an expand of `merged`; inverse collapses of `old` become `merged`."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(merged)
