@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
@@ -215,6 +216,12 @@ def transpose(value: ir.Value, read: Sequence[int]) -> ir.Value:
 def split_axis(rank: int, axis: int) -> list[list[int]]:
     """The reassociation that splits one axis of a tensor of that rank in two, or merges the two."""
     return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
+
+
+def renumbered(groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """A reassociation with groups of these sizes, whose dimensions are in order."""
+    count = itertools.count()
+    return [[next(count) for _ in group] for group in groups]
 
 
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:

@@ -12,8 +12,8 @@
 Root: an elementwise op that alone reads a convolution or contraction, of which there is a kernel
 and whose accumulators start from a number, in an order whose last dimension are adjacent pixels.
 Epilogues and batch norms find the ops behind it as those of one order; the kernel transposes its
-accumulators in registers. Depthwise convolutions and roots with another operand in the old order
-are left. Static sizes, any element type. Numerics: exact.
+accumulators in registers. A root with another operand in the old order is left. Static sizes, any
+element type. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -47,7 +47,7 @@ class _Found:
     op: ir.Operation
     order: tuple[int, ...]
     collapse: ir.Operation | None
-    groups: tuple[tuple[int, ...], ...]
+    groups: list[list[int]]
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -95,11 +95,9 @@ def _found(root: ir.Operation, value: ir.Value, index_map: ops.IndexMap) -> _Fou
     wanted = [groups[index_map.index(d)] for d in range(len(index_map))]
     order, out = tuple(itertools.chain(*wanted)), ops.indexing_maps(op)[-1] or ()
     pixels = [out[d] for d in order if out[d] in loops.m_loops]
-    if loops.n_loop is None or pixels != list(loops.m_loops) or out[order[-1]] not in pixels:
+    if pixels != list(loops.m_loops) or out[order[-1]] not in pixels:
         return NoMatch(Reason.STRUCTURE, "the last dimension of its order are not adjacent pixels")
-    count = itertools.count()
-    merged = tuple(tuple(next(count) for _ in group) for group in wanted)
-    return _Found(op, order, collapse, merged)
+    return _Found(op, order, collapse, builders.renumbered(wanted))
 
 
 def _broadcast(value: ir.Value) -> ir.Operation | None:

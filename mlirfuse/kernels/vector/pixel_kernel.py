@@ -107,7 +107,7 @@ class PixelKernel(ChannelKernel):
         column = position.index[-1] + self.column * -1
         at = self.writer.index(row * (self.vectors * self.lanes) + column)
         buffer, kind = self._result_buffer(number)
-        element = self._element(number)
+        element = self._stored_element(number)
         if element != ops.element_type(self.problem.results[number]):
             lanes = self.body.vector_type("i1")
             vector = self.writer.value(
@@ -126,7 +126,7 @@ class PixelKernel(ChannelKernel):
         if not self.transposes:
             return
         for number in range(len(self.problem.results)):
-            element = self._element(number)
+            element = self._stored_element(number)
 
             def store(
                 name: str, position: Position, number: int = number, element: str = element
@@ -194,7 +194,7 @@ class PixelKernel(ChannelKernel):
         exist = ", ".join(str(n < count).lower() for n in range(self.lanes))
         return self.writer.constant(f"dense<[{exist}]>", self.body.vector_type("i1"))
 
-    def _element(self, number: int) -> str:
+    def _stored_element(self, number: int) -> str:
         """The element type of a result in a buffer, where a boolean is a byte."""
         return element_in_memory(ir.RankedTensorType(self.problem.results[number].type))
 
@@ -209,5 +209,5 @@ class PixelKernel(ChannelKernel):
     def _result_buffer(self, number: int) -> tuple[str, str]:
         """The buffer of a result's vectors of channels, and its type."""
         size = self.tile.rows * self.vectors * self.lanes
-        kind = f"memref<{size}x{self._element(number)}>"
+        kind = f"memref<{size}x{self._stored_element(number)}>"
         return self.writer.stack(kind, use=f"result{number}"), kind
