@@ -27,7 +27,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders.convolution_builder import with_result_order
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.kernels.vector import convolution
+from mlirfuse.kernels.vector import convolution, products
 from mlirfuse.kernels.vector.roles import classify_contraction, classify_convolution
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -71,6 +71,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = _found(root, moved[0], read[ops.inputs(root).index(moved[0])])
     if not isinstance(found, _Found):
         return found
+    if products.is_left_to_iree(found.op, ctx.target.cpu):
+        return None
     between = [] if found.collapse is None else [found.collapse]
     return Match(root, (found.op, *between, root), found)
 
@@ -118,7 +120,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         old = found.collapse.results[0]
         with ir.InsertionPoint(root), found.collapse.location:
             result = builders.collapse(result, found.groups)
-    inputs, maps = [], []
+    inputs: list[ir.Value] = []
+    maps: list[ops.IndexMap] = []
     for value, index_map in zip(ops.inputs(root), ops.plain_maps(root), strict=False):
         op = _broadcast(value)
         if value == old:
