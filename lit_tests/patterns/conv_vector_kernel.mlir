@@ -234,3 +234,27 @@ func.func @no_kernel_many_taps(%x: tensor<2x50x16xf32>, %w: tensor<33x16x24xf32>
   }
   return %y : tensor<2x18x24xf32>
 }
+
+// -----
+
+// A register tile has more pixels of a row than there are groups, here two.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: scf.for {{.*}} -> (vector<8xf32>, vector<8xf32>, vector<8xf32>, vector<8xf32>
+// CHECK: vector.shuffle
+// CHECK-LABEL: @two_groups_of_channels_first
+// CHECK: flow.dispatch @vector_kernel_{{.*}} -> tensor<2x8x40xf32>
+func.func @two_groups_of_channels_first(%x: tensor<2x4x42xf32>, %w: tensor<2x8x4x3xf32>) -> tensor<2x8x40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %y = flow.dispatch.region -> (tensor<2x8x40xf32>) {
+    %e = tensor.empty() : tensor<2x8x40xf32>
+    %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x8x40xf32>) -> tensor<2x8x40xf32>
+    %c = linalg.generic {indexing_maps = [affine_map<(g, f, x, c, i) -> (g, c, x + i)>, affine_map<(g, f, x, c, i) -> (g, f, c, i)>, affine_map<(g, f, x, c, i) -> (g, f, x)>], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x4x42xf32>, tensor<2x8x4x3xf32>) outs(%z : tensor<2x8x40xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %p = arith.mulf %a, %b : f32
+      %s = arith.addf %o, %p : f32
+      linalg.yield %s : f32
+    } -> tensor<2x8x40xf32>
+    flow.return %c : tensor<2x8x40xf32>
+  }
+  return %y : tensor<2x8x40xf32>
+}

@@ -1,6 +1,6 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=image_order_rewrite | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=image_order_rewrite | FileCheck %s --check-prefix=OFF
-// RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=image_order_rewrite | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=image_order_rewrite | FileCheck %s --check-prefix=CPU
 
 // CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d1 + d4, d2 + d5, d3)>
 // CHECK-LABEL: @channels_last_padded
@@ -8,6 +8,9 @@
 // CHECK: %[[P:.*]] = tensor.pad %[[X]] low[0, 0, 1, 0] high[0, 2, 1, 0]
 // CHECK: linalg.generic {indexing_maps = [#[[IMAGE]], {{.*}} ins(%[[P]], %[[W]] :
 // OFF-LABEL: @channels_last_padded
+// A depthwise convolution with channels first is moved to channels last before, on a CPU.
+// CPU-LABEL: @channels_last_padded
+// CPU: tensor.pad {{.*}} low[0, 0, 0, 1] high[0, 0, 2, 1]
 // OFF: tensor.pad {{.*}} low[0, 0, 0, 1] high[0, 0, 2, 1]
 #image = affine_map<(n, h, w, c, i, j) -> (n, c, h + i, w + j)>
 #filter = affine_map<(n, h, w, c, i, j) -> (c, i, j)>
@@ -154,4 +157,46 @@ func.func @no_rewrite_repeated(%x: tensor<10x10x16xf32>, %w: tensor<16x3x3xf32>)
     linalg.yield %s : f32
   } -> tensor<2x8x8x16xf32>
   return %y : tensor<2x8x8x16xf32>
+}
+
+// -----
+
+// The split of the channels into groups moves, too.
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d2 + d4, d0, d3)>
+// CHECK-LABEL: @groups_last_padded
+// CHECK-SAME: %[[X:.*]]: tensor<40x8xf32>, %[[W:.*]]: tensor<2x5x4x3xf32>
+// CHECK: %[[P:.*]] = tensor.pad %[[X]] low[1, 0] high[1, 0]
+// CHECK: %[[G:.*]] = tensor.expand_shape %[[P]] {{\[\[}}0], [1, 2]]
+// CHECK: linalg.generic {indexing_maps = [#[[IMAGE]], {{.*}} ins(%[[G]], %[[W]] :
+// CPU-LABEL: @groups_last_padded
+// CPU-SAME: %[[X:.*]]: tensor<40x8xf32>, %[[W:.*]]: tensor<2x5x4x3xf32>
+// CPU: %[[P:.*]] = tensor.pad %[[X]] low[1, 0] high[1, 0]
+// CPU: %[[G:.*]] = tensor.expand_shape %[[P]] {{\[\[}}0], [1, 2]]
+// CPU: linalg.generic {{.*}} ins(%[[G]], %[[W]] :
+#image = affine_map<(g, f, w, c, j) -> (g, c, w + j)>
+#filter = affine_map<(g, f, w, c, j) -> (g, f, c, j)>
+#out = affine_map<(g, f, w, c, j) -> (g, f, w)>
+#id = affine_map<(c, w) -> (c, w)>
+#read = affine_map<(c, w) -> (w, c)>
+func.func @groups_last_padded(%x: tensor<40x8xf32>, %w: tensor<2x5x4x3xf32>) -> tensor<2x5x40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<2x5x40xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<2x5x40xf32>) -> tensor<2x5x40xf32>
+  %et = tensor.empty() : tensor<8x40xf32>
+  %t = linalg.generic {indexing_maps = [#read, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<40x8xf32>) outs(%et : tensor<8x40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<8x40xf32>
+  %p = tensor.pad %t low[0, 1] high[0, 1] {
+  ^bb0(%a: index, %b: index):
+    tensor.yield %zero : f32
+  } : tensor<8x40xf32> to tensor<8x42xf32>
+  %s = tensor.expand_shape %p [[0, 1], [2]] output_shape [2, 4, 42] : tensor<8x42xf32> into tensor<2x4x42xf32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%s, %w : tensor<2x4x42xf32>, tensor<2x5x4x3xf32>) outs(%z : tensor<2x5x40xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %q = arith.addf %o, %m : f32
+    linalg.yield %q : f32
+  } -> tensor<2x5x40xf32>
+  return %y : tensor<2x5x40xf32>
 }

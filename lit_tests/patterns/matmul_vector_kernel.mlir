@@ -354,3 +354,45 @@ func.func @tiles_of_bytes(%a: tensor<17x29xi8>) -> tensor<17x40xi32> {
   } -> tensor<17x40xi32>
   return %c : tensor<17x40xi32>
 }
+
+// -----
+
+// An epilogue behind a collapse whose ops read each other more than once.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: math.exp {{.*}} : vector<8xf32>
+// CHECK-LABEL: @collapse_and_silu
+// CHECK: %[[C:.*]] = flow.dispatch @vector_kernel_{{.*}} -> tensor<40x2x8xf32>
+// CHECK: %[[Y:.*]] = tensor.collapse_shape %[[C]]
+// CHECK-NEXT: return %[[Y]]
+#a = affine_map<(m, g, n, k) -> (m, g, k)>
+#b = affine_map<(m, g, n, k) -> (g, k, n)>
+#c = affine_map<(m, g, n, k) -> (m, g, n)>
+#id = affine_map<(m, n) -> (m, n)>
+func.func @collapse_and_silu(%a: tensor<40x2x5xf32>, %b: tensor<2x5x8xf32>) -> tensor<40x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %one = arith.constant 1.0 : f32
+  %e = tensor.empty() : tensor<40x2x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40x2x8xf32>) -> tensor<40x2x8xf32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%a, %b : tensor<40x2x5xf32>, tensor<2x5x8xf32>) outs(%f : tensor<40x2x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<40x2x8xf32>
+  %s = tensor.collapse_shape %c [[0], [1, 2]] : tensor<40x2x8xf32> into tensor<40x16xf32>
+  %ey = tensor.empty() : tensor<40x16xf32>
+  %g = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%s : tensor<40x16xf32>) outs(%ey : tensor<40x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %n = arith.negf %i : f32
+    %x = math.exp %n : f32
+    %d = arith.addf %x, %one : f32
+    %q = arith.divf %one, %d : f32
+    linalg.yield %q : f32
+  } -> tensor<40x16xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%s, %g : tensor<40x16xf32>, tensor<40x16xf32>) outs(%ey : tensor<40x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %q = arith.mulf %i, %j : f32
+    linalg.yield %q : f32
+  } -> tensor<40x16xf32>
+  return %y : tensor<40x16xf32>
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -109,6 +110,7 @@ def with_image_order(
     pad: ir.Operation | None,
     source: ir.Value,
     order: tuple[int, ...],
+    split: ir.Operation | None = None,
 ) -> ir.Operation:
     """A convolution of an image with its dimensions in another order.
 
@@ -117,12 +119,19 @@ def with_image_order(
       operand: index of its operand that is the image.
       pad: the padding of the image, for it alone; erased. None without one.
       source: the tensor in the other order, before the padding.
-      order: for each dimension of the tensor that of the image.
+      order: for each dimension of the tensor that of the image, before the split.
+      split: the `tensor.expand_shape` of the image behind the padding, for it alone; erased. None
+        without one.
     """
     maps = [attribute.value for attribute in root.attributes["indexing_maps"]]
     old = maps[operand]
     with ir.InsertionPoint(root), root.location:
         image = source if pad is None else channels_last.padded(pad, source, order)
+        if split is not None:
+            groups, sizes = ops.reassociation(split), ops.shape(split.results[0])
+            dims = [groups[d] for d in order]
+            order = tuple(itertools.chain(*dims))
+            image = builders.expand(image, builders.renumbered(dims), [sizes[d] for d in order])
         new = root.clone(ir.InsertionPoint.current).operation
         new.operands[operand] = image
         maps[operand] = ir.AffineMap.get(old.n_dims, 0, [old.results[d] for d in order])
@@ -130,9 +139,9 @@ def with_image_order(
     if _MEMOIZED in new.attributes:
         del new.attributes[_MEMOIZED]
     root.results[0].replace_all_uses_with(new.results[0])
-    root.erase()
-    if pad is not None:
-        pad.erase()
+    for op in (root, split, pad):
+        if op is not None:
+            op.erase()
     return new
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from iree.compiler import ir
@@ -217,6 +218,12 @@ def split_axis(rank: int, axis: int) -> list[list[int]]:
     return [[d, d + 1] if d == axis else [d if d < axis else d + 1] for d in range(rank)]
 
 
+def renumbered(groups: Sequence[Sequence[int]]) -> list[list[int]]:
+    """A reassociation with groups of these sizes, whose dimensions are in order."""
+    count = itertools.count()
+    return [[next(count) for _ in group] for group in groups]
+
+
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)
@@ -363,8 +370,23 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(wide)
         return
-    for user in ops.users(old):
-        inverse = user.name == "tensor.expand_shape" and user.results[0].type == wide.type
-        if inverse and ops.reassociation(user) == wanted:
-            user.results[0].replace_all_uses_with(wide)
+    _skip(old, "tensor.expand_shape", wide, wanted)
     old.replace_all_uses_with(collapse(wide, wanted))
+
+
+def replace_expanded(old: ir.Value, merged: ir.Value, groups: Sequence[Sequence[int]]) -> None:
+    """Replaces `old` by an expand of `merged`; inverse collapses of `old` become `merged`."""
+    wanted = tuple(tuple(g) for g in groups)
+    if all(len(g) == 1 for g in wanted):
+        old.replace_all_uses_with(merged)
+        return
+    _skip(old, "tensor.collapse_shape", merged, wanted)
+    old.replace_all_uses_with(expand(merged, wanted, ops.shape(old), dynamic_sizes(old)))
+
+
+def _skip(old: ir.Value, name: str, source: ir.Value, groups: tuple[tuple[int, ...], ...]) -> None:
+    """Replaces the results of the reshapes of that name that make `old` into `source`."""
+    for user in ops.users(old):
+        inverse = user.name == name and user.results[0].type == source.type
+        if inverse and ops.reassociation(user) == groups:
+            user.results[0].replace_all_uses_with(source)

@@ -75,6 +75,7 @@ _NAMES = (
     "reduction_fusion",
     "rms_norm_fusion",
     "rms_norm_quant_fusion",
+    "result_order_rewrite",
     "rope_fusion",
     "row_partials_rewrite",
     "row_triton_kernel",

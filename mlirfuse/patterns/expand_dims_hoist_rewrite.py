@@ -146,13 +146,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
             inputs, inits, plan.maps, [kinds[g[0]] for g in plan.groups], builders.body_of(op)
         )
         for old, value, index_map in zip(op.results, new.results, old_maps[split:], strict=True):
-            groups = _tensor_groups(index_map, plan.groups)
-            if all(len(g) == 1 for g in groups):
-                old.replace_all_uses_with(value)
-                continue
-            sizes = builders.dynamic_sizes(old)
-            wide = builders.expand(value, groups, ops.shape(old), sizes)
-            old.replace_all_uses_with(wide)
+            builders.replace_expanded(old, value, _tensor_groups(index_map, plan.groups))
     op.erase()
     return new
 

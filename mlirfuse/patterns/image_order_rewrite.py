@@ -2,17 +2,19 @@
 
     %t = linalg.generic {copy} ins(%x)                 tensor<NxHxWxCxT> -> tensor<NxCxHxWxT>
     %p = tensor.pad %t                                 optional
+    %g = tensor.expand_shape %p                        channels to groups, optional
     %y = linalg.generic {convolution} ins(%p, %w)      reads (n, c, h + i, w + j)
   becomes
     %q = tensor.pad %x
     %y = linalg.generic {convolution} ins(%q, %w)      reads (n, h + i, w + j, c)
 
-Root: the convolution, of element types and loops that `conv_triton_kernel` supports, whose image is
-a transposed copy of a tensor whose last dimension is that of channels or groups; kernels load
-adjacent channels together. PyTorch's `channels_last` images and results of kernels with channels
-last are such tensors. IREE leaves the copy before a depthwise convolution with channels first. A
-tensor with channels first is still copied to channels last. The padding is of the convolution
-alone. Static sizes; any element type. Numerics: exact (the same elements and accumulation).
+Root: the convolution, of element types and loops that `conv_triton_kernel`, or on a CPU
+`conv_vector_kernel`, supports, whose image is a transposed copy of a tensor whose last dimension is
+that of channels or groups; kernels load adjacent channels together. PyTorch's `channels_last`
+images and results of kernels with channels last are such tensors. IREE leaves the copy before a
+depthwise convolution with channels first, and before a split of channels into groups. A tensor with
+channels first is still copied to channels last. The padding is of the convolution alone. Static
+sizes; any element type. Numerics: exact (the same elements and accumulation).
 Source: mlirfuse.
 """
 
@@ -26,6 +28,7 @@ from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.convolution.analysis import is_supported
+from mlirfuse.kernels.vector import convolution
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -38,29 +41,34 @@ class _Found:
     Attributes:
       operand: index of the operand.
       pad: its padding; None without one.
+      split: the split of its channels into groups, behind the padding; None without one.
       source: the tensor that was copied.
       order: for each dimension of that tensor the one of the image.
     """
 
     operand: int
     pad: ir.Operation | None
+    split: ir.Operation | None
     source: ir.Value
     order: tuple[int, ...]
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds a convolution of a transposed copy of an image with channels last."""
-    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
-        return None
-    if not convolutions.is_convolution(root) or not is_supported(root):
+    if ops.in_region(root) or not convolutions.is_convolution(root) or not _has_kernel(root, ctx):
         return None
     loops = convolution_loops.classify(root)
     if not isinstance(loops, ConvolutionLoops):
         return None
     image = root.operands[loops.image]
-    pad = spread_images.producer(image, root)
+    split = ops.defining_op(image)
+    if split is not None and split.name == "tensor.expand_shape" and ops.users(image) == [root]:
+        groups, image = list(ops.reassociation(split)), split.operands[0]
+    else:
+        groups, split = [(d,) for d in range(len(ops.shape(image)))], None
+    pad = spread_images.producer(image, split or root)
     if pad is not None:
-        if pad.name != "tensor.pad":
+        if pad.name != "tensor.pad" or (split and spread_images.split(pad, split) is None):
             return None
         image = pad.operands[0]
     copy = ops.defining_op(image)
@@ -69,10 +77,17 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     order = _order(copy)
     if order is None or None in ops.shape(image):
         return None
-    last = {loop for loop, _ in loops.image_dims[order[-1]]}
+    last = {loop for d in groups[order[-1]] for loop, _ in loops.image_dims[d]}
     if not last <= {loops.channel_loop, *loops.group_loops}:
         return None
-    return Match(root, (root,), _Found(loops.image, pad, copy.operands[0], order))
+    return Match(root, (root,), _Found(loops.image, pad, split, copy.operands[0], order))
+
+
+def _has_kernel(root: ir.Operation, ctx: PassContext) -> bool:
+    """Whether a kernel of the target computes the convolution."""
+    if ctx.target.cpu is not None:
+        return convolution.takes(root)
+    return triton_compiler.supports(ctx.target) and is_supported(root)
 
 
 def _order(copy: ir.Operation) -> tuple[int, ...] | None:
@@ -88,7 +103,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the convolution of the tensor that was copied."""
     found: _Found = match.data
     return convolution_builder.with_image_order(
-        match.root, found.operand, found.pad, found.source, found.order
+        match.root, found.operand, found.pad, found.source, found.order, found.split
     )
 
 
@@ -102,6 +117,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.REWRITE,
     feature="kernels",
-    targets=frozenset({"cuda", "rocm"}),
+    targets=frozenset({"cpu", "cuda", "rocm"}),
     source="mlirfuse",
 )

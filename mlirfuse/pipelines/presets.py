@@ -45,6 +45,8 @@ DEFAULT: tuple[str, ...] = (
     "expand_dims_hoist_rewrite",
     # Before anything groups an op whose order changes.
     "image_layout_rewrite",
+    # What the pass above leaves, before anything groups an op that reads another order.
+    "result_order_rewrite",
     # Before a group takes the copy or the padding of an image.
     "image_order_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.

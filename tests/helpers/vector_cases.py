@@ -14,8 +14,8 @@ from helpers.harness import FLOATS, Arrays, Case
 from helpers.linalg_text import Function, Tensor
 
 PASSES = (
-    "image_layout_rewrite,convolution_fusion,pooling_fusion,conv_vector_kernel,"
-    "matmul_vector_kernel,pool_vector_kernel"
+    "image_layout_rewrite,result_order_rewrite,convolution_fusion,pooling_fusion,"
+    "conv_vector_kernel,matmul_vector_kernel,pool_vector_kernel"
 )
 CONV = {"convolution_fusion": 1, "conv_vector_kernel": 1}
 MATMUL = {"matmul_vector_kernel": 1}
@@ -352,6 +352,31 @@ def activated(name: str, activation: str) -> Case:
     return dataclasses.replace(
         case(name, f.finish(ours(f, y)), inputs, reference, CONV, 64), exact=frozenset()
     )
+
+
+def reordered(name: str, *, residual: bool) -> Case:
+    """A convolution with channels last, and ops with channels first that read it.
+
+    The residual has channels first: the epilogue is computed on vectors of pixels.
+    """
+    n, fs, w, q, c, xw = range(6)
+    f = Function(name, (2, 21, 37, 3, 6, 39))
+    x, k, b = f.argument((n, xw, c), "f32"), f.argument((q, c, fs), "f32"), f.argument((fs,), "f32")
+    y = f.convolve(x, k, (n, w, fs), {xw: (w, q, 1)})
+    y = f.apply("arith.addf", y, b)
+    y = f.apply("arith.mulf", y, f.apply("math.absf", y))
+    shapes = [(2, 39, 6), (3, 6, 21), (21,)]
+    if residual:
+        y = f.apply("arith.addf", y, f.argument((n, fs, w), "f32"))
+        shapes.append((2, 21, 37))
+
+    def reference(x: np.ndarray, k: np.ndarray, b: np.ndarray, *r: np.ndarray) -> Arrays:
+        view = np.lib.stride_tricks.sliding_window_view(x, 3, axis=1)
+        y = np.einsum("bwcj,jcf->bfw", view, k) + b[:, None]
+        return (sum(r, y * np.abs(y)),)
+
+    fires = {"result_order_rewrite": 1, **CONV}
+    return case(name, f.finish(y), draw("f32", *shapes, special=1), reference, fires, 256)
 
 
 CHANNELS_BETWEEN = """

@@ -17,6 +17,7 @@ from helpers.vector_cases import (
     convolution,
     matmul,
     pooling,
+    reordered,
     reshaped_constant,
     scaled_image,
     strided,
@@ -119,6 +120,8 @@ def cases():
         scaled_image("scaled_image", 21),
         scaled_image("scaled_image_channels_first", 21, (0, 1, 2)),
         reshaped_constant("reshaped_constant", 37, 45),
+        reordered("reordered", residual=False),
+        reordered("reordered_residual", residual=True),
     ]
     return {one.name: one for one in found}
 
@@ -131,6 +134,7 @@ NARROW = (
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
     *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
     *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
+    *("reordered", "reordered_residual"),
 )
 """The cases that are run for smaller vectors than this machine's."""
 

@@ -61,6 +61,12 @@ def test_far_rows_have_lower_and_wider_tiles():
     assert near.rows > 8 >= far.rows
 
 
+@pytest.mark.parametrize("device", [AVX2, AVX512], ids=("avx2", "avx512"))
+def test_transposed_results_fill_more_lanes(device):
+    plain = register_tiles.choose(320, 5, 64, device)
+    assert register_tiles.choose(320, 5, 64, device, transposes=True).rows > plain.rows
+
+
 def test_more_registers_are_used():
     few, many = (
         register_tiles.choose(960, 48, 64, dataclasses.replace(SSE2, num_registers=n))

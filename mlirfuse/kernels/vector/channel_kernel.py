@@ -48,9 +48,10 @@ class ChannelKernel:
         """The kernel, when all is written."""
         return self.body.kernel(entry, self.problem.results, grid)
 
-    def _contiguous(self, result: ir.Value) -> bool:
-        """Whether the channels of a result are its last dimension."""
-        return self.problem.axes[result][-1] == len(self.problem.extents) - 1
+    def _contiguous(self, result: ir.Value, axis: int | None = None) -> bool:
+        """Whether an axis, that of the channels if none is given, is a result's last dimension."""
+        wanted = len(self.problem.extents) - 1 if axis is None else axis
+        return self.problem.axes[result][-1] == wanted
 
     def _write_masks(self) -> None:
         """Writes the masks of the vectors of a tile that may be beyond the last channel."""
@@ -76,12 +77,12 @@ class ChannelKernel:
         result = self.problem.results[number]
         axes, kind = self.problem.axes[result], result.type
         at = self.body.offset(kind, axes, position.index)
-        if self._contiguous(result):
+        if self._contiguous(result, position.lane_axis):
             self.body.store(f"%y{number}", kind, vector, at, position.mask)
             return
         element = ops.element_type(result)
         row = f"memref<{self.lanes}x{element}>"
-        stack = self.writer.shared_stack(row)
+        stack = self.writer.stack(row, use="row")
         held = self.body.vector_type(element)
         self.writer.line(f"vector.store {vector}, {stack}[%zero] : {row}, {held}")
         step = self.body.offset(kind, axes, self._unit()).constant

@@ -192,6 +192,7 @@ def windowed_image(found: Analysis) -> tuple[Tiled, Image]:
         results=found.results,
         axes=result_axes(found.op, found.epilogue, found.results, axes),
         windows=_windows(found.op, loops, image),
+        group_axes=0 if _is_depthwise(loops) else len(loops.group_loops),
     )
     return tiled, image
 
@@ -233,6 +234,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         tiled.taps * depth // group,
         device,
         row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
+        transposes=tiled.has_contiguous_pixels,
     )
     problem = _problem(found, tiled, image, device, kinds, tile, depth)
     if product is None:

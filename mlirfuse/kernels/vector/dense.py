@@ -83,11 +83,6 @@ class Dense(Tiled):
     in_place: InPlace | None = None
 
     @property
-    def x(self) -> int:
-        """The axis of the pixels of a register tile."""
-        return len(self.extents) - 2 - len(self.group_steps)
-
-    @property
     def groups(self) -> tuple[int, ...]:
         """Sizes of the loops over groups."""
         return self.extents[self.x + 1 : -1]

@@ -137,7 +137,7 @@ class MatrixKernel(GroupedKernel):
     def _stack(self, rows: int) -> tuple[str, str]:
         """The buffer of the accumulators and its type."""
         kind = f"memref<{self.tile.rows * self.wide}x{self.accumulator}>"
-        return self.writer.shared_stack(kind), kind
+        return self.writer.stack(kind, use="accumulators"), kind
 
     def _from_stack(self, names: list[str], positions: list[Position]) -> list[str]:
         """The accumulators of a row with the init, which tile registers do not start from."""
@@ -184,7 +184,7 @@ class MatrixKernel(GroupedKernel):
         for vector in range(self.tile.vectors):
             shape(_FILTER + vector, TILE_ROWS)
         kind = f"memref<{TILE_BYTES}xi8>"
-        stack = self.writer.shared_stack(kind)
+        stack = self.writer.stack(kind, use="shapes")
         held = self.writer.constant(f"dense<{table}>", f"vector<{TILE_BYTES}xi8>")
         zero = self.writer.index(0)
         self.writer.line(f"vector.store {held}, {stack}[{zero}] : {kind}, vector<{TILE_BYTES}xi8>")
@@ -242,7 +242,7 @@ class MatrixKernel(GroupedKernel):
         """A buffer with the last elements of the rows, zeros after them, and its type."""
         writer, element = self.writer, self.kinds.image
         kind, row = f"memref<{self.tile.rows * self.depth}x{element}>", f"{self.depth}x{element}"
-        stack = self.writer.shared_stack(kind)
+        stack = self.writer.stack(kind, use="rest")
         zeros = writer.constant(f"dense<{'0.0' if element == 'bf16' else '0'}>", f"vector<{row}>")
         lanes = [n < rest for n in range(self.depth)]
         mask = writer.constant(f"dense<{str(lanes).lower()}>", f"vector<{self.depth}xi1>")

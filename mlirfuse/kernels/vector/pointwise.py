@@ -39,13 +39,20 @@ class Position:
 
     Attributes:
       key: names the position among those of one block of the kernel.
-      index: axis -> index; that of the last axis is the index of the first lane.
+      index: axis -> index; that of the axis of the lanes is the index of the first lane.
       mask: the lanes that exist; empty where all do.
+      axis: the axis of the lanes; negative from the last one on.
     """
 
     key: tuple[int | str, ...]
     index: tuple[Linear, ...]
     mask: str = ""
+    axis: int = -1
+
+    @property
+    def lane_axis(self) -> int:
+        """The number of the axis of the lanes."""
+        return self.axis % len(self.index)
 
 
 class Pointwise:
@@ -212,7 +219,7 @@ class Pointwise:
             raise Unsupported("an index of one of several contiguous loops")
         start = self.writer.index(position.index[axis])
         held = self.writer.value(f"vector.broadcast {start} : index to {kind}")
-        if axis != len(position.index) - 1:
+        if axis != position.lane_axis:
             return held
         steps = self.lane_numbers()
         return self.writer.value(f"arith.addi {held}, {steps} : {kind}")
@@ -314,14 +321,14 @@ class Pointwise:
     def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside: contiguous, or one element in all of them."""
         buffer = self.buffer(value)
-        channel = len(position.index) - 1
-        along = [d for d, axis in enumerate(axes) if axis == channel and ops.shape(value)[d] != 1]
+        lanes, shape = position.lane_axis, ops.shape(value)
+        along = [d for d, axis in enumerate(axes) if axis == lanes and shape[d] != 1]
         at = self.offset(value.type, axes, position.index)
         if not along:
             return self._in_all_lanes(buffer, value.type, at)
         if len(along) > 1:
             raise Unsupported("an operand that is indexed twice by its lanes")
-        step = math.prod(size or 0 for size in ops.shape(value)[along[0] + 1 :])
+        step = math.prod(size or 0 for size in shape[along[0] + 1 :])
         if step == 1:
             return self.load(buffer, value.type, at, position.mask)
         return self._gathered(buffer, value.type, at, step, position.mask)

@@ -96,8 +96,24 @@ def max_rows(vectors: int, device: CpuDevice, *, row_bytes: int) -> int:
     return min(most, max_cached_rows(row_bytes, device))
 
 
+def transposition(rows: int, vectors: int, device: CpuDevice) -> int:
+    """Cycles of the transposition of a tile's results, by squares of lanes that may not be full.
+
+    Each vector of a square has an exchange for each bit of the number of lanes, a store into the
+    buffer, a load, and the store of the result with its address.
+    """
+    squares = -(-rows // device.lanes) * vectors
+    return squares * device.lanes * (device.lanes.bit_length() - 1 + 4)
+
+
 def choose(
-    rows: int, vectors: int, depth: int, device: CpuDevice, *, row_bytes: int = 0
+    rows: int,
+    vectors: int,
+    depth: int,
+    device: CpuDevice,
+    *,
+    row_bytes: int = 0,
+    transposes: bool = False,
 ) -> RegisterTile:
     """The tile with the fewest modelled cycles.
 
@@ -107,6 +123,7 @@ def choose(
       depth: steps of K.
       device: the CPU.
       row_bytes: distance of adjacent rows of the first operand in memory; 0 where it is not known.
+      transposes: whether the results are transposed before they are stored.
     """
     best, fewest = RegisterTile(1, 1), math.inf
     for wide in range(1, min(vectors, MAX_TILE_VECTORS) + 1):
@@ -119,6 +136,8 @@ def choose(
             full, rest = divmod(rows, tall)
             total = full * cycles(tall, wide, device, panel_bytes=panel)
             total += cycles(rest, wide, device, panel_bytes=panel) if rest else 0
+            if transposes:
+                total += -(-rows // tall) * transposition(tall, wide, device) / depth
             # Between equals the tile with less padding, then the larger one: it has fewer ends.
             total = total * ((vectors + added) // wide) * (1 + 0.002 / (tall * wide))
             total *= 1 + added / vectors

@@ -97,6 +97,7 @@ class Tiled:
       results: the region's results.
       axes: value that depends on the computation, and `value` itself -> its axes.
       windows: the dimensions of the image with axes or taps, the taps in the filter's order.
+      group_axes: number of axes of groups of channels, between x and the channels.
     """
 
     extents: tuple[int, ...]
@@ -106,11 +107,12 @@ class Tiled:
     results: tuple[ir.Value, ...]
     axes: dict[ir.Value, Axes]
     windows: tuple[Window, ...]
+    group_axes: int = 0
 
     @property
     def x(self) -> int:
         """The axis of the pixels of a register tile."""
-        return len(self.extents) - 2
+        return len(self.extents) - 2 - self.group_axes
 
     @property
     def pixel_step(self) -> int:
@@ -126,6 +128,12 @@ class Tiled:
     def class_width(self) -> int:
         """The most pixels of a row at this distance from each other."""
         return -(-self.extents[self.x] // self.spread)
+
+    @property
+    def has_contiguous_pixels(self) -> bool:
+        """Whether adjacent pixels are adjacent in all results."""
+        last = {self.axes[result][-1] for result in self.results}
+        return last == {self.x} and self.spread == 1 and self.extents[self.x] > 1
 
     @property
     def columns(self) -> int:

@@ -8,7 +8,7 @@
 
 Tiles at the ends of a row have code of their own, without the taps that are outside of the image:
 zeros around an image cost no copy and no work. Where no tap overlaps another one, as in a matmul,
-all pixels are one axis.
+all pixels are one axis. Results whose pixels are contiguous are transposed: `pixel_kernel`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector import residues
-from mlirfuse.kernels.vector.channel_kernel import ChannelKernel
+from mlirfuse.kernels.vector.pixel_kernel import PixelKernel
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.residues import Taps
@@ -58,11 +58,10 @@ class _Flat(Pointwise):
         return super().offset(value_type, axes, index)
 
 
-class TileKernel(ChannelKernel, abc.ABC):
+class TileKernel(PixelKernel, abc.ABC):
     """Writes one kernel.
 
     Attributes:
-      tile: the register tile.
       flat: whether all pixels are one axis.
       residue: x of a tile's pixels modulo `problem.spread`; tiles count the pixels of one residue.
     """
@@ -72,13 +71,11 @@ class TileKernel(ChannelKernel, abc.ABC):
     ) -> None:
         lanes = device.lanes
         body = _Flat(Writer(), lanes, problem) if flat else Pointwise(Writer(), lanes)
-        super().__init__(problem, tile.vectors, device, body)
-        self.tile, self.flat = tile, flat
+        super().__init__(problem, tile, device, body)
+        self.flat = flat
         sizes, x = problem.extents, problem.x
         self.width = math.prod(sizes[: x + 1]) if flat else sizes[x]
         self.rows = 1 if flat else math.prod(sizes[:x])
-        self.group: tuple[Linear, ...] = ()
-        self.index: list[Linear] = []
         self.residue = 0
 
     # --- the loops over tiles ---------------------------------------------------------------------
@@ -313,21 +310,22 @@ class TileKernel(ChannelKernel, abc.ABC):
         self, start: Linear, rows: int, sums: list[str], positions: list[Position]
     ) -> None:
         """Writes the epilogue and the results."""
-        problem = self.problem
-        before = len(self.writer.lines)
         vectors = self.tile.vectors
-        self._finish(sums[:vectors], positions[:vectors])
-        written = [line for line in self.writer.lines[before:] if not line.endswith(": index")]
-        is_short = operations(written) <= MAX_UNROLLED_EPILOGUE * vectors
-        if is_short and all(map(self._contiguous, problem.results)):
-            for row in range(1, rows):
-                part = slice(row * vectors, (row + 1) * vectors)
-                self._finish(sums[part], positions[part])
-            return
-        del self.writer.lines[before:]
+        if not self._has_pixel_lanes(start, positions[0]):
+            before = len(self.writer.lines)
+            self._finish(sums[:vectors], positions[:vectors])
+            written = [n for n in self.writer.lines[before:] if not n.endswith(": index")]
+            is_short = operations(written) <= MAX_UNROLLED_EPILOGUE * vectors
+            if is_short and self._stores_vectors:
+                for row in range(1, rows):
+                    part = slice(row * vectors, (row + 1) * vectors)
+                    self._finish(sums[part], positions[part])
+                self._store_pixels(start, rows)
+                return
+            del self.writer.lines[before:]
         self.body.forget()
         kind = f"memref<{rows * vectors * self.lanes}x{self.accumulator}>"
-        stack = self.writer.shared_stack(kind)
+        stack = self.writer.stack(kind, use="accumulators")
         for number, name in enumerate(sums):
             at = self.writer.index(number * self.lanes)
             self.writer.line(f"vector.store {name}, {stack}[{at}] : {kind}, {self.kind}")
@@ -336,6 +334,9 @@ class TileKernel(ChannelKernel, abc.ABC):
     def _finish_rows(self, start: Linear, rows: int, stack: str, kind: str) -> None:
         """Writes a loop with the epilogue of rows whose accumulators are in a buffer of a type."""
         vectors = self.tile.vectors
+        if self._has_pixel_lanes(start, self._position(start, 0, 0)):
+            self._finish_pixels(start, rows, stack, kind)
+            return
 
         def step(row: str, _: list[str]) -> list[str]:
             places = [linear(row) * (vectors * self.lanes) + v * self.lanes for v in range(vectors)]
@@ -351,7 +352,4 @@ class TileKernel(ChannelKernel, abc.ABC):
 
         self.writer.loop(0, rows, 1, [], [], step)
         self.body.forget()
-
-    def _from_stack(self, names: list[str], positions: list[Position]) -> list[str]:
-        """The accumulators of a row, from those in the buffer."""
-        return names
+        self._store_pixels(start, rows)

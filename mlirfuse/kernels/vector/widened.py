@@ -47,7 +47,7 @@ class WidenedKernel(DenseKernel):
             return super()._write_channels(rows, sums, place, add)
         writer, kinds, block = self.writer, [self.kind] * len(sums), self._block
         kind = f"memref<{self.tile.rows * block}xf32>"
-        stack = writer.shared_stack(kind)
+        stack = writer.stack(kind, use="widened")
         image = self.dense.image.type
 
         def widen(begin: str, end: str) -> None:

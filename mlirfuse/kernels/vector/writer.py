@@ -64,13 +64,6 @@ def operations(lines: Sequence[str]) -> int:
     return sum(SPECIAL_OPERATIONS if "math." in line else 1 for line in lines)
 
 
-def _allocation(kind: str) -> str:
-    return (
-        f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64,'
-        f" operandSegmentSizes = array<i32: 0, 0>}}> : () -> {kind}"
-    )
-
-
 class Writer(Lines):
     """Collects the lines of a function's body."""
 
@@ -98,13 +91,20 @@ class Writer(Lines):
         """The value of an op without operands, written once at the beginning of the function."""
         return self._hoisted.setdefault(text, f"%k{len(self._hoisted)}")
 
-    def stack(self, kind: str) -> str:
-        """A buffer on the stack, of a memref's type; it begins with a line of the cache."""
-        return self.value(_allocation(kind))
+    def stack(self, kind: str, *, use: str = "") -> str:
+        """A buffer on the stack, which begins with a line of the cache.
 
-    def shared_stack(self, kind: str) -> str:
-        """The same buffer for all that need one of a type, one after the other, in loops too."""
-        return self.hoisted(_allocation(kind))
+        Args:
+          kind: the type of a memref.
+          use: names the one buffer of the function for this use and type, which is defined at the
+            beginning of the function; empty for a buffer that is defined here.
+        """
+        named = f' {{use = "{use}"}}' if use else ""
+        text = (
+            f'"memref.alloca"() <{{alignment = {CACHE_LINE} : i64, operandSegmentSizes ='
+            f" array<i32: 0, 0>}}>{named} : () -> {kind}"
+        )
+        return self.hoisted(text) if use else self.value(text)
 
     def index(self, index: Linear | int | str) -> str:
         """The value of an index."""

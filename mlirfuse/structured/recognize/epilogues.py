@@ -58,9 +58,9 @@ def with_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Opera
 def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
     """A collapse of dimensions after the contraction, and the elementwise ops after it.
 
-    Each op is the only user of the one before and reads it at the loops where it writes; none reads
-    the index of a loop, unless unit dimensions alone are collapsed. Empty without an elementwise
-    op.
+    Each op reads those before at the loops where it writes; only the last one has users elsewhere.
+    None reads the index of a loop, unless unit dimensions alone are collapsed. Empty without an
+    elementwise op.
     """
     users = ops.users(contraction.results[0])
     if len(users) != 1 or users[0].name != "tensor.collapse_shape":
@@ -72,31 +72,32 @@ def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.
         return []  # a tensor of rank 0 cannot be expanded again
     wide = [n for n in ops.shape(contraction.results[0]) if n != 1]
     keeps_loops = wide == [n for n in sizes if n != 1]
-    group, last = [contraction, users[0]], users[0]
+    group, fusable = [contraction, users[0]], 0
     while True:
-        users = ops.users(last.results[0])
-        if len(users) != 1 or not _updates(users[0], last):
+        values = [op.results[0] for op in group[1:]]
+        user = slices.first_user(values, set(group), contraction.block)
+        if user is None or not _updates(user, values):
             break
-        if ops.reads_index(users[0]) and not keeps_loops:
+        if ops.reads_index(user) and not keeps_loops:
             break
-        wider = [*group, users[0]]
-        if len(slices.operands_of(wider)) + 1 > max_operands:
+        group.append(user)
+        if len(slices.operands_of(group)) + 1 > max_operands:
             break
-        group, last = wider, users[0]
-    return group[1:] if len(group) > 2 else []
+        if slices.results_of(group) == [user.results[0]]:
+            fusable = len(group)
+    return group[1:fusable]
 
 
-def _updates(op: ir.Operation, before: ir.Operation) -> bool:
-    """Whether an elementwise op reads another one at its own loops, and not its init."""
-    value = before.results[0]
-    if not ops.is_elementwise(op) or op.block != before.block or len(op.results) != 1:
+def _updates(op: ir.Operation, values: Sequence[ir.Value]) -> bool:
+    """Whether an elementwise op reads values of one shape at its own loops, and not its init."""
+    if not ops.is_elementwise(op) or len(op.results) != 1:
         return False
-    maps, rank = ops.indexing_maps(op), len(ops.shape(value))
+    maps, rank = ops.indexing_maps(op), len(ops.shape(values[0]))
     return (
         None not in maps
-        and ops.shape(op.results[0]) == ops.shape(value)
+        and ops.shape(op.results[0]) == ops.shape(values[0])
         and maps[-1] == tuple(range(rank))
-        and all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v == value)
+        and all(m == maps[-1] for v, m in zip(op.operands, maps, strict=True) if v in values)
         and not ops.reads_inits(op)
     )
 

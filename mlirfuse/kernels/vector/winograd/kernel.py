@@ -344,7 +344,7 @@ class WinogradKernel(ChannelKernel):
         outputs = [side.filtering.outputs for side in problem.sides]
         pixels = math.prod(outputs)
         kind = f"memref<{pixels * problem.vectors * lanes}xf32>"
-        stack = self.writer.shared_stack(kind)
+        stack = self.writer.stack(kind, use="outputs")
         places = list(itertools.product(*(range(side.filtering.window) for side in problem.sides)))
         for v in range(problem.vectors):
             sums = {
