@@ -7,7 +7,7 @@ from torch import nn
 import mlirfuse
 from helpers.assembly import compiled, instructions
 from mlirfuse import targets
-from mlirfuse.kernels.vector import matrix
+from mlirfuse.kernels.vector import tile_registers
 
 FORMS = {
     "x86-64-v2": "mulps x",
@@ -109,7 +109,7 @@ def test_tiles_without_tile_registers(dtype, monkeypatch, tmp_path):
     needed = {"avx512f", "avx512bw", "avx512vl", "avx512vnni", "avx512bf16", "avx512fp16"}
     if missing := needed - set(targets.parse("cpu").cpu.features):
         pytest.skip(f"the code for such CPUs needs {', '.join(sorted(missing))}")
-    monkeypatch.setattr(matrix, "REQUEST_PERMISSION", 0)
+    monkeypatch.setattr(tile_registers, "REQUEST_PERMISSION", 0)
     torch.manual_seed(3)
     is_float = dtype == torch.bfloat16
     x = torch.randn(50, 70).to(dtype) if is_float else torch.randint(-128, 128, (50, 70)).to(dtype)
