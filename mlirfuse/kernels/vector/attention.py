@@ -14,7 +14,8 @@ from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.vector import attention_kernel, executable
-from mlirfuse.kernels.vector.attention_kernel import AttentionTile, Problem
+from mlirfuse.kernels.vector.attention_problem import AttentionTile, Problem
+from mlirfuse.kernels.vector.attention_stack import STATISTICS
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import result_axes
 from mlirfuse.structured.ir import ops
@@ -49,7 +50,7 @@ def choose_tile(
     wide = -(-v_head // lanes) * lanes
     for vectors in range(min(QUERY_VECTORS, -(-queries // lanes)), 0, -1):
         width = vectors * lanes
-        left = STACK_BYTES // 4 // width - qk_head - attention_kernel.STATISTICS
+        left = STACK_BYTES // 4 // width - qk_head - STATISTICS
         if left >= keys:
             return AttentionTile(vectors, keys)
         left -= wide
@@ -139,7 +140,9 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> VectorKernel | NoMatch
         value=found.op.results[0],
         results=results,
         axes=known,
+        causal=found.causal,
         tile=tile,
+        matrix_tile=None,
     )
     if problem.step(2, loops.v_head) != 1:
         raise Unsupported("values whose elements are not contiguous")
