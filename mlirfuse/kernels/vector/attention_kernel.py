@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 
+from iree.compiler import ir
+
 from mlirfuse.kernels.vector.attention_blocks import AttentionBlocks
+from mlirfuse.kernels.vector.attention_matrix import MatrixBlocks
 from mlirfuse.kernels.vector.attention_problem import AttentionTile, Problem
 from mlirfuse.kernels.vector.attention_products import VectorBlocks
 from mlirfuse.kernels.vector.attention_stack import Layout
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.pointwise import Pointwise
+from mlirfuse.kernels.vector.tile_registers import TileRegisters
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import SPECIAL_OPERATIONS, Linear, Writer, linear
 from mlirfuse.targets.base import CpuDevice
@@ -42,6 +46,17 @@ def vector_layout(tile: AttentionTile, keys: int, heads: tuple[int, int], lanes:
     return Layout(tile.vectors * lanes, tile.keys, columns, heads[0])
 
 
+def matrix_layout(tile: AttentionTile, v_head: int, lanes: int) -> Layout:
+    """The stack of a tile whose products are those of tile registers.
+
+    Args:
+      tile: the tile.
+      v_head: elements of a value.
+      lanes: lanes of a vector.
+    """
+    return Layout(tile.vectors * lanes, tile.keys, -(-v_head // lanes) * lanes, 0)
+
+
 class _AttentionKernel:
     """Writes one kernel."""
 
@@ -54,18 +69,39 @@ class _AttentionKernel:
         """Writes the whole kernel."""
         problem, writer = self.problem, self.writer
         heads = problem.qk_head, problem.v_head
-        layout = vector_layout(problem.tile, problem.keys, heads, self.lanes)
-        kind = f"memref<{layout.size}xf32>"
+        layouts = [vector_layout(problem.tile, problem.keys, heads, self.lanes)]
+        if problem.matrix_tile is not None:
+            layouts.append(matrix_layout(problem.matrix_tile, problem.v_head, self.lanes))
+        kind = f"memref<{max(layout.size for layout in layouts)}xf32>"
         stack = writer.stack(kind), kind
-        blocks = VectorBlocks(problem, problem.tile, layout, self.body, self.device, stack)
-        count, tiles = math.prod(problem.outer), -(-problem.queries // layout.width)
-        chunks, size = self._chunks(count, tiles, layout.width)
+        width = max(layout.width for layout in layouts)
+        count, tiles = math.prod(problem.outer), -(-problem.queries // width)
+        chunks, size = self._chunks(count, tiles, width)
         number = writer.value("hal.interface.workgroup.id[0] : index")
         *outer, chunk = writer.split(number, (*problem.outer, chunks))
-        first = chunk * (size * layout.width)
-        last = linear(writer.binary("minsi", first + size * layout.width, problem.queries))
-        self._write_tiles(blocks, outer, first, last)
-        return self.body.kernel("attention", problem.results, (count * chunks, 1))
+        first = chunk * (size * width)
+        last = linear(writer.binary("minsi", first + size * width, problem.queries))
+        common = self.body, self.device, stack
+        blocks = VectorBlocks(problem, problem.tile, layouts[0], *common)
+        scratch: tuple[ir.Type, ...] = ()
+        if problem.matrix_tile is None:
+            self._write_tiles(blocks, outer, first, last)
+        else:
+            registers = TileRegisters(writer)
+            tiled = MatrixBlocks(problem, problem.matrix_tile, layouts[1], *common, registers)
+            scratch = (tiled.scratch(count * chunks),)
+
+            def allowed() -> list[str]:
+                self._write_tiles(tiled, outer, first, last)
+                registers.release()
+                return []
+
+            def refused() -> list[str]:
+                self._write_tiles(blocks, outer, first, last)
+                return []
+
+            writer.choose(registers.permission(), [], allowed, refused)
+        return self.body.kernel("attention", problem.results, (count * chunks, 1), scratch)
 
     def _write_tiles(
         self, blocks: AttentionBlocks, outer: list[Linear], first: Linear, last: Linear

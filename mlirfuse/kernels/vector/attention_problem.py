@@ -73,8 +73,3 @@ class Problem:
         sizes = [size or 0 for size in ops.shape(self.operands[operand])]
         loops = self.loops[operand]
         return math.prod(sizes[loops.index(loop) + 1 :]) if loop in loops else 0
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether a score is a product times a factor: no mask, and no further ops."""
-        return self.mask is None and self.score_body is None
