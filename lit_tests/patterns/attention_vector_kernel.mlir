@@ -42,8 +42,12 @@ func.func @causal(%q: tensor<2x17x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2
 
 // -----
 
-// A mask in memory whose queries are not its last dimension is gathered; a boolean is a byte.
-// CHECK: vector.gather {{.*}} memref<680xi8>, vector<8xindex>, vector<8xi1>, vector<8xi8>
+// A mask in memory whose keys are its last dimension is transposed by squares; a boolean is a byte.
+// CHECK-NOT: vector.gather
+// CHECK: vector.load {{.*}} : memref<680xi8>, vector<8xi8>
+// CHECK: arith.extui {{.*}} : vector<8xi1> to vector<8xi32>
+// CHECK: vector.shuffle {{.*}} : vector<8xi32>, vector<8xi32>
+// CHECK: arith.trunci {{.*}} : vector<8xi32> to vector<8xi1>
 // CHECK-LABEL: @mask_in_memory
 // CHECK: flow.dispatch @vector_kernel_
 #q = affine_map<(b, m, n, d, k) -> (b, m, d)>

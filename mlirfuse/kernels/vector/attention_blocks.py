@@ -61,6 +61,7 @@ class AttentionBlocks(abc.ABC):
         self.width = layout.width
         self.columns = -(-problem.v_head // self.lanes)
         self.blocks = -(-problem.keys // tile.keys)
+        self._last_lanes = self.lanes
 
     def begin(self, outer: list[Linear], last: Linear) -> None:
         """Begins the work of a workgroup.
@@ -80,6 +81,7 @@ class AttentionBlocks(abc.ABC):
         """
         problem = self.problem
         ragged = queries % self.lanes
+        self._last_lanes = ragged or self.lanes
         self.scores.mask = ""
         if ragged:
             lanes = self.body.vector_type("i1")
@@ -189,7 +191,10 @@ class AttentionBlocks(abc.ABC):
         def scores(is_masked: bool) -> list[str]:
             self.body.forget()
             self.scores.is_masked = is_masked
-            return self._write_scores(start, vectors, first, keys)
+            found = self._write_scores(start, vectors, first, keys)
+            if is_masked and self.scores.by_squares:
+                return self._masked_by_squares(start, vectors, first, keys)
+            return found
 
         has_mask = self.problem.mask is not None
         if not self.problem.causal:
@@ -197,6 +202,32 @@ class AttentionBlocks(abc.ABC):
         kept = self._compared("ule", first + (keys - 1), start)
         kinds = [self.kind] * vectors
         return self.writer.choose(kept, kinds, lambda: scores(False), lambda: scores(True))
+
+    def _masked_by_squares(
+        self, start: Linear, vectors: int, first: Linear, keys: int
+    ) -> list[str]:
+        """Writes the scores with their mask; returns their maxima."""
+
+        def square(key: Linear, count: int, held: list[str]) -> list[str]:
+            found = []
+            for v, maximum in enumerate(held):
+                last = self._last_lanes if v == vectors - 1 else self.lanes
+                queries = start + v * self.lanes, last
+                for row, mask in enumerate(self.scores.square((first + key, count), queries)):
+                    place = self.stack.score(key + row, v)
+                    score = self.scores.masked(self.stack.load(place), mask)
+                    self.stack.store(score, place)
+                    maximum = self.weights.larger(score, maximum)
+                found.append(maximum)
+            return found
+
+        whole = keys // self.lanes * self.lanes
+        maxima = self.writer.loop(
+            *(0, whole, self.lanes, [self.body.splat(MINUS_INFINITY, "f32")] * vectors),
+            [self.kind] * vectors,
+            lambda key, held: square(linear(key), self.lanes, held),
+        )
+        return square(linear(whole), keys - whole, maxima) if whole < keys else maxima
 
     def _compared(self, predicate: str, one: Linear, other: Linear) -> str:
         sides = f"{self.writer.index(one)}, {self.writer.index(other)}"

@@ -22,6 +22,7 @@ from mlirfuse.kernels.vector.tile_registers import TileRegisters
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import SPECIAL_OPERATIONS, Linear, Writer, linear
 from mlirfuse.targets.base import CpuDevice
+from mlirfuse.targets.cpu_rates import MATRIX_SPEEDUP
 
 
 def kernel(problem: Problem, device: CpuDevice) -> VectorKernel:
@@ -128,6 +129,9 @@ class _AttentionKernel:
         """The number of workgroups of a head, and the tiles of queries of each."""
         problem = self.problem
         wanted = max(1, -(-BLOCKS_PER_CORE * self.device.cores // heads))
-        work = width * problem.keys * (problem.qk_head + problem.v_head + SPECIAL_OPERATIONS)
+        products = problem.qk_head + problem.v_head
+        if problem.matrix_tile is not None:
+            products //= MATRIX_SPEEDUP
+        work = width * problem.keys * (products + SPECIAL_OPERATIONS)
         size = min(tiles, max(-(-tiles // wanted), -(-MIN_BLOCK_OPERATIONS // work)))
         return -(-tiles // size), size
