@@ -160,19 +160,22 @@ class MatrixBlocks(AttentionBlocks):
     def _write_queries(self, start: Linear, queries: int) -> None:
         head = self.problem.qk_head
         whole = head // DEPTH * DEPTH
-        for vector in range(self._vectors(queries)):
 
-            def square(element: str, _: list[str], vector: int = vector) -> list[str]:
-                self._write_square(start, vector, queries, linear(element), DEPTH)
+        def vector(number: str, _: list[str]) -> list[str]:
+            def square(element: str, _: list[str]) -> list[str]:
+                self._write_square(start, linear(number), queries, linear(element), DEPTH)
                 return []
 
             if whole:
                 self.writer.loop(0, whole, DEPTH, [], [], square)
             if whole < head:
-                self._write_square(start, vector, queries, linear(whole), head - whole)
+                self._write_square(start, linear(number), queries, linear(whole), head - whole)
+            return []
+
+        self.writer.loop(0, self._vectors(queries), 1, [], [], vector)
 
     def _write_square(
-        self, start: Linear, vector: int, queries: int, element: Linear, count: int
+        self, start: Linear, vector: Linear, queries: int, element: Linear, count: int
     ) -> None:
         """Packs `count` elements of a vector of queries."""
         problem, kind = self.problem, memref(self.problem.operands[0].type)
@@ -180,7 +183,9 @@ class MatrixBlocks(AttentionBlocks):
         narrow, words = f"vector<{DEPTH}xbf16>", self.body.vector_type("i32")
         rows = []
         for lane in range(self.lanes):
-            query = min(vector * self.lanes + lane, queries - 1)
+            query = vector * self.lanes + lane
+            if queries % self.lanes:
+                query = linear(self.writer.binary("minui", query, queries - 1))
             at = self._head(0) + (start + query) * step + element
             place = f"{self.q}[{self.writer.index(at)}]"
             if count == DEPTH:
@@ -289,51 +294,60 @@ class MatrixBlocks(AttentionBlocks):
     # --- weights ----------------------------------------------------------------------------------
 
     def _write_weights(self, maxima: Sequence[str], keys: int) -> None:
-        """Writes the weights of each query, in bf16, over the scores of its vector."""
-        whole = keys // DEPTH * DEPTH
+        """Writes the weights of each query, in bf16, over the scores of its vector.
+
+        Scores of -inf behind the last key fill up its part of `DEPTH` keys.
+        """
+        vectors, parts = len(maxima), -(-keys // DEPTH)
+        lowest = self.body.splat(MINUS_INFINITY, "f32")
+
+        def fill(key: str, _: list[str]) -> list[str]:
+            for v in range(vectors):
+                self.stack.store(lowest, self.stack.score(linear(key), v))
+            return []
+
+        if keys < parts * DEPTH:
+            self.writer.loop(keys, parts * DEPTH, 1, [], [], fill)
         for v, maximum in enumerate(maxima):
-            total = self.stack.kept("sums", v)
+            self.stack.keep("references", v, maximum)
 
-            def part(key: str, held: list[str], v: int = v, maximum: str = maximum) -> list[str]:
-                return [self._write_part(linear(key), v, maximum, held[0], DEPTH)]
+        def weights(number: str, _: list[str]) -> list[str]:
+            vector = linear(number)
+            maximum = self.stack.kept("references", vector)
+            (total,) = self.writer.loop(
+                *(0, parts * DEPTH, DEPTH, [self.stack.kept("sums", vector)], [self.kind]),
+                lambda key, held: [self._write_part(linear(key), vector, maximum, held[0])],
+            )
+            self.stack.keep("sums", vector, total)
+            return []
 
-            if whole:
-                (total,) = self.writer.loop(0, whole, DEPTH, [total], [self.kind], part)
-            if whole < keys:
-                total = self._write_part(linear(whole), v, maximum, total, keys - whole)
-            self.stack.keep("sums", v, total)
+        self.writer.loop(0, vectors, 1, [], [], weights)
 
-    def _write_part(self, key: Linear, vector: int, maximum: str, total: str, keys: int) -> str:
-        """Writes the weights of `DEPTH` keys, of which `keys` exist; returns their sum."""
+    def _write_part(self, key: Linear, vector: Linear, maximum: str, total: str) -> str:
+        """Writes the weights of `DEPTH` keys; returns their sum."""
         writer, words = self.writer, self.body.vector_type("i32")
         rows = []
         for row in range(0, DEPTH, 2):
-            found = [
-                self.weights.of(self.stack.load(self.stack.score(key + n, vector)), maximum)
-                for n in range(row, min(row + 2, keys))
-            ]
-            for weight in found:
+            places = [self.stack.score(key + row + n, vector) for n in range(2)]
+            low, high = (self.weights.of(self.stack.load(place), maximum) for place in places)
+            for weight in (low, high):
                 total = writer.value(f"arith.addf {total}, {weight} : {self.kind}")
-            rows.append(self._pair(found))
+            rows.append(self._pair(low, high))
         for query, row in enumerate(transposed(writer, rows, "i32")):
             held = writer.value(f"arith.bitcast {row} : {words} to {self.kind}")
             self.stack.store(held, self.stack.score(key + query, vector))
         return total
 
-    def _pair(self, weights: Sequence[str]) -> str:
-        """Two vectors, or one or none and zeros, rounded to bf16, in the halves of an i32."""
+    def _pair(self, low: str, high: str) -> str:
+        """Two vectors rounded to bf16, in the halves of an i32."""
         writer, words = self.writer, self.body.vector_type("i32")
-        if not weights:
-            return self.body.splat("0", "i32")
-        half = self.body.splat("32768", "i32")
-        bits = [writer.value(f"arith.bitcast {w} : {self.kind} to {words}") for w in weights]
+        half, places = self.body.splat("32768", "i32"), self.body.splat("16", "i32")
+        bits = [writer.value(f"arith.bitcast {w} : {self.kind} to {words}") for w in (low, high)]
         bits = [writer.value(f"arith.addi {b}, {half} : {words}") for b in bits]
-        low = writer.value(f"arith.shrui {bits[0]}, {self.body.splat('16', 'i32')} : {words}")
-        if len(bits) == 1:
-            return low
+        first = writer.value(f"arith.shrui {bits[0]}, {places} : {words}")
         mask = self.body.splat(str(-(1 << 16)), "i32")
-        high = writer.value(f"arith.andi {bits[1]}, {mask} : {words}")
-        return writer.value(f"arith.ori {high}, {low} : {words}")
+        second = writer.value(f"arith.andi {bits[1]}, {mask} : {words}")
+        return writer.value(f"arith.ori {second}, {first} : {words}")
 
     # --- values -----------------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """The stack of a workgroup of attention, in f32.
 
 scores          [keys of a block][queries]
-statistics      maxima, sums and factors of the accumulators, [3][queries]
+statistics      maxima, sums, factors of the accumulators, maxima or 0, [4][queries]
 accumulators    [queries][head size of v], where keys have several blocks or tile registers
 queries         [head size][queries], where vectors multiply them
 """
@@ -11,9 +11,9 @@ from __future__ import annotations
 import dataclasses
 
 from mlirfuse.kernels.vector.lane_math import LaneMath
-from mlirfuse.kernels.vector.writer import Linear
+from mlirfuse.kernels.vector.writer import Linear, linear
 
-_STATISTICS = ("maxima", "sums", "factors")
+_STATISTICS = ("maxima", "sums", "factors", "references")
 """Rows of the stack, one number for each query."""
 
 STATISTICS = len(_STATISTICS)
@@ -81,21 +81,21 @@ class AttentionStack:
         """One number, in all lanes."""
         return self.math.broadcast_f32(self.buffer, self.kind, at)
 
-    def score(self, key: Linear, vector: int) -> Linear:
+    def score(self, key: Linear, vector: int | Linear) -> Linear:
         """The place of a vector of scores of a key of the block."""
-        return key * self.layout.width + vector * self.lanes
+        return key * self.layout.width + linear(vector) * self.lanes
 
     def accumulator(self, query: Linear, column: int) -> Linear:
         """The place of a vector of accumulators of a query of the tile."""
         return query * self.layout.columns + (self.layout.accumulators + column * self.lanes)
 
-    def kept(self, name: str, vector: int) -> str:
+    def kept(self, name: str, vector: int | Linear) -> str:
         """A statistic of a vector of queries."""
-        return self.load(Linear(constant=self._place(name) + vector * self.lanes))
+        return self.load(linear(vector) * self.lanes + self._place(name))
 
-    def keep(self, name: str, vector: int, value: str) -> None:
+    def keep(self, name: str, vector: int | Linear, value: str) -> None:
         """Sets a statistic of a vector of queries."""
-        self.store(value, Linear(constant=self._place(name) + vector * self.lanes))
+        self.store(value, linear(vector) * self.lanes + self._place(name))
 
     def statistic(self, name: str, query: Linear) -> str:
         """A statistic of one query, in all lanes."""
