@@ -71,10 +71,14 @@ func.func @mask_in_memory(%q: tensor<2x17x24xf32>, %k: tensor<2x40x24xf32>, %v: 
 
 // -----
 
-// Keys of 40 elements are tiles of 32 and of 8; where tile registers are refused, vectors multiply.
+// Keys of 40 elements are tiles of 32 and of 8, the last 2 of 50 keys tiles of two rows; where tile
+// registers are refused, vectors multiply.
 // TILES-LABEL: func.func @attention_
+// TILES: arith.constant dense<[1, 0, {{.*}} 16, 16, 16, 16, 16, 16, 16, 4, 0, {{.*}}]> : vector<64xi8>
+// TILES: %[[REST:.*]] = arith.constant dense<[1, 0, {{.*}} 2, 2, 2, 2, 2, 16, 2, 4, 0, {{.*}}]> : vector<64xi8>
 // TILES: %[[ALLOWED:.*]] = arith.cmpi eq, {{.*}} : i64
 // TILES: scf.if %[[ALLOWED]]
+// TILES: vector.store %[[REST]]
 // TILES: llvm.call_intrinsic "llvm.x86.tdpbf16ps"
 // TILES: } else {
 // TILES-NOT: tdpbf16ps
