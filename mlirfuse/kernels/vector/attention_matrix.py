@@ -327,27 +327,16 @@ class MatrixBlocks(AttentionBlocks):
         """Writes the weights of `DEPTH` keys; returns their sum."""
         writer, words = self.writer, self.body.vector_type("i32")
         rows = []
-        for row in range(0, DEPTH, 2):
-            places = [self.stack.score(key + row + n, vector) for n in range(2)]
+        for first in range(0, DEPTH, 2):
+            places = [self.stack.score(key + first + n, vector) for n in range(2)]
             low, high = (self.weights.of(self.stack.load(place), maximum) for place in places)
             for weight in (low, high):
                 total = writer.value(f"arith.addf {total}, {weight} : {self.kind}")
-            rows.append(self._pair(low, high))
+            rows.append(self.weights.pair(low, high))
         for query, row in enumerate(transposed(writer, rows, "i32")):
             held = writer.value(f"arith.bitcast {row} : {words} to {self.kind}")
             self.stack.store(held, self.stack.score(key + query, vector))
         return total
-
-    def _pair(self, low: str, high: str) -> str:
-        """Two vectors rounded to bf16, in the halves of an i32."""
-        writer, words = self.writer, self.body.vector_type("i32")
-        half, places = self.body.splat("32768", "i32"), self.body.splat("16", "i32")
-        bits = [writer.value(f"arith.bitcast {w} : {self.kind} to {words}") for w in (low, high)]
-        bits = [writer.value(f"arith.addi {b}, {half} : {words}") for b in bits]
-        first = writer.value(f"arith.shrui {bits[0]}, {places} : {words}")
-        mask = self.body.splat(str(-(1 << 16)), "i32")
-        second = writer.value(f"arith.andi {bits[1]}, {mask} : {words}")
-        return writer.value(f"arith.ori {second}, {first} : {words}")
 
     # --- values -----------------------------------------------------------------------------------
 

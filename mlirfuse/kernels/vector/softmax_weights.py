@@ -64,6 +64,17 @@ class SoftmaxWeights:
         scale = self.writer.value(f"arith.bitcast {shifted} : {words} to {self.kind}")
         return self._binary("mulf", power, scale)
 
+    def pair(self, low: str, high: str) -> str:
+        """Two vectors rounded to bf16, in the halves of an i32."""
+        writer, words = self.writer, self.math.body.vector_type("i32")
+        half, places = self.math.body.splat("32768", "i32"), self.math.body.splat("16", "i32")
+        bits = [writer.value(f"arith.bitcast {w} : {self.kind} to {words}") for w in (low, high)]
+        bits = [writer.value(f"arith.addi {b}, {half} : {words}") for b in bits]
+        first = writer.value(f"arith.shrui {bits[0]}, {places} : {words}")
+        mask = self.math.body.splat(str(-(1 << 16)), "i32")
+        second = writer.value(f"arith.andi {bits[1]}, {mask} : {words}")
+        return writer.value(f"arith.ori {second}, {first} : {words}")
+
     def larger(self, one: str, other: str) -> str:
         """The larger of two vectors in one instruction; the other one where either is NaN."""
         lanes = self.math.body.vector_type("i1")
