@@ -3,11 +3,12 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
 import mlirfuse
 from helpers.assembly import compiled, instructions
 from mlirfuse import targets
-from mlirfuse.kernels.vector import matrix
+from mlirfuse.kernels.vector import tile_registers
 
 FORMS = {
     "x86-64-v2": "mulps x",
@@ -103,13 +104,19 @@ def test_products_of_bf16(cpu, rows, instruction, tmp_path):
     assert not any(found[other] for other in others)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
-def test_tiles_without_tile_registers(dtype, monkeypatch, tmp_path):
-    """Where Linux refuses the use of tile registers, the same tiles are computed without them."""
+@pytest.fixture
+def refused(monkeypatch):
+    """Linux refuses the use of tile registers."""
     needed = {"avx512f", "avx512bw", "avx512vl", "avx512vnni", "avx512bf16", "avx512fp16"}
     if missing := needed - set(targets.parse("cpu").cpu.features):
         pytest.skip(f"the code for such CPUs needs {', '.join(sorted(missing))}")
-    monkeypatch.setattr(matrix, "REQUEST_PERMISSION", 0)
+    monkeypatch.setattr(tile_registers, "REQUEST_PERMISSION", 0)
+
+
+@pytest.mark.usefixtures("refused")
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int8])
+def test_tiles_without_tile_registers(dtype, tmp_path):
+    """Where Linux refuses the use of tile registers, the same tiles are computed without them."""
     torch.manual_seed(3)
     is_float = dtype == torch.bfloat16
     x = torch.randn(50, 70).to(dtype) if is_float else torch.randint(-128, 128, (50, 70)).to(dtype)
@@ -127,6 +134,36 @@ def test_tiles_without_tile_registers(dtype, monkeypatch, tmp_path):
     found, exact = torch.as_tensor(program(x)), x.double() @ w.double()
     limit = 1e-6 * exact.abs().max().item() if is_float else 0
     torch.testing.assert_close(found.double(), exact, rtol=0, atol=limit)
+
+
+class Attention(nn.Module):
+    def forward(self, q, k, v):
+        return functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def attended(tmp_path, target):
+    """Causal attention of bf16, whose key 7 has an infinity; no query before it sees that."""
+    torch.manual_seed(4)
+    q, k, v = (torch.randn(2, 37, 40).bfloat16() for _ in range(3))
+    k[0, 7, 39] = float("inf")
+    program = compiled(Attention(), (q, k, v), target, tmp_path)
+    assert program.report.counts()["attention_vector_kernel"] == 1
+    found = torch.as_tensor(program(q, k, v)).double()
+    scores = q.double() @ k.double().mT / 40**0.5
+    scores = scores.masked_fill(torch.ones(37, 37).triu(1).bool(), -torch.inf)
+    exact = scores.softmax(-1) @ v.double()
+    torch.testing.assert_close(found, exact, rtol=2e-2, atol=2e-2, equal_nan=True)
+    assert found[0, :7].isfinite().all()
+
+
+@pytest.mark.usefixtures("refused")
+def test_attention_without_tile_registers(tmp_path):
+    attended(tmp_path, "cpu:sapphirerapids")
+    assert instructions(tmp_path)["tdpbf16ps t"] >= 4
+
+
+def test_infinities_of_attention(tmp_path):
+    attended(tmp_path, "cpu")
 
 
 def test_the_last_group_of_a_row_ends_with_it():

@@ -38,6 +38,7 @@ SIZES = {
     "few_queries": (2, 2, 8, 4, 16, 16, 40),
     "shared": (1, 1, 8, 33, 32, 32, 33),
     "long": (1, 2, 1, 66, 32, 32, 129),
+    "blocks": (1, 2, 1, 120, 40, 44, 333),
 }
 """Sizes of the loops; a size of one is left out of the tensors."""
 
@@ -229,6 +230,9 @@ def cases() -> list[Case]:
         make("grouped_causal_f16", "grouped", dtype="f16", mask="causal"),
         make("shared_heads_boolean", "shared", mask="boolean"),
         make("long_causal", "long", mask="causal", zero=True),
+        make("blocks_causal", "blocks", mask="causal"),
+        make("blocks_causal_bf16", "blocks", dtype="bf16", mask="causal"),
+        make("blocks_bf16", "blocks", dtype="bf16", scale=-0.2),
         make("window_with_closed_rows", mask="window"),
         make("window_with_zero_rows", mask="window", zero=True),
         make("boolean_zero_bf16", "grouped", dtype="bf16", mask="boolean", zero=True),

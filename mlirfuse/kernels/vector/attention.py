@@ -6,6 +6,8 @@ softmax are elementwise ops on vectors. Blocks of keys have an online softmax.
 
 from __future__ import annotations
 
+import dataclasses
+
 from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
@@ -13,10 +15,12 @@ from mlirfuse.kernels.attention import analysis
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
-from mlirfuse.kernels.vector import attention_kernel, executable
-from mlirfuse.kernels.vector.attention_kernel import AttentionTile, Problem
+from mlirfuse.kernels.vector import attention_kernel, attention_matrix, executable, products
+from mlirfuse.kernels.vector.attention_problem import AttentionTile, Problem
+from mlirfuse.kernels.vector.attention_stack import STATISTICS
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import result_axes
+from mlirfuse.kernels.vector.products import Operands
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.attention import Attention
 from mlirfuse.structured.recognize.attention_matches import profitable_attention
@@ -49,13 +53,40 @@ def choose_tile(
     wide = -(-v_head // lanes) * lanes
     for vectors in range(min(QUERY_VECTORS, -(-queries // lanes)), 0, -1):
         width = vectors * lanes
-        left = STACK_BYTES // 4 // width - qk_head - attention_kernel.STATISTICS
+        left = STACK_BYTES // 4 // width - qk_head - STATISTICS
         if left >= keys:
             return AttentionTile(vectors, keys)
         left -= wide
         if left >= min(MIN_KEY_BLOCK, keys):
             blocks = -(-keys // left)
             return AttentionTile(vectors, -(-keys // blocks))
+    return None
+
+
+def choose_matrix_tile(
+    queries: int, keys: int, qk_head: int, v_head: int, element: str, device: CpuDevice
+) -> AttentionTile | None:
+    """Vectors of queries and blocks of keys for tile registers; None where they are not used.
+
+    Args:
+      queries: number of queries of a head.
+      keys: number of keys.
+      qk_head: elements of a query and a key.
+      v_head: elements of a value.
+      element: their type.
+      device: the CPU.
+    """
+    kinds = Operands(element, element, "f32")
+    if products.of_tiles(kinds, device, rows=queries) is None or qk_head % 2:
+        return None
+    lanes = device.lanes
+    columns = -(-v_head // lanes) * lanes
+    for vectors in range(min(QUERY_VECTORS, -(-queries // lanes)), 0, -1):
+        left = STACK_BYTES // 4 // (vectors * lanes) - columns - STATISTICS
+        if left >= attention_matrix.DEPTH:
+            blocks = -(-keys // (left // attention_matrix.DEPTH * attention_matrix.DEPTH))
+            parts = -(-keys // (blocks * attention_matrix.DEPTH))
+            return AttentionTile(vectors, parts * attention_matrix.DEPTH)
     return None
 
 
@@ -139,10 +170,16 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> VectorKernel | NoMatch
         value=found.op.results[0],
         results=results,
         axes=known,
+        causal=found.causal,
         tile=tile,
+        matrix_tile=None,
     )
     if problem.step(2, loops.v_head) != 1:
         raise Unsupported("values whose elements are not contiguous")
+    if problem.step(0, loops.qk_head) == problem.step(1, loops.qk_head) == 1:
+        sizes = queries, keys, heads.qk_head_size, heads.v_head_size
+        matrix_tile = choose_matrix_tile(*sizes, found.operand_type, device)
+        problem = dataclasses.replace(problem, matrix_tile=matrix_tile)
     return attention_kernel.kernel(problem, device)
 
 

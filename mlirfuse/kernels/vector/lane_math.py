@@ -19,8 +19,8 @@ class LaneMath:
         self.kind = body.vector_type("f32")
 
     def widened(self, vector: str, element: str) -> str:
-        """A vector of that element type in f32."""
-        if element == "f32":
+        """A vector of that element type in f32; booleans stay as they are."""
+        if element in ("f32", "i1"):
             return vector
         kind = self.body.vector_type(element)
         return self.writer.value(f"arith.extf {vector} : {kind} to {self.kind}")

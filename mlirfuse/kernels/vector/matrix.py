@@ -7,11 +7,9 @@
         four accumulators:                               tdpbf16ps, tdpbssd, ...
       the accumulators go through the stack:             tilestored, then the epilogue
 
-A tile register has 16 rows of 64 bytes. The packed filter has zeros up to a whole step of K; the
-last elements of the image's rows are copied to the stack for it. Linux gives a process the use of
-the tile registers when it asks (`arch_prctl`), so each workgroup asks; where Linux refuses, the
-same tiles are computed without them.
-Source: Intel, Architecture Instruction Set Extensions Programming Reference, chapter 3.
+The packed filter has zeros up to a whole step of K; the last elements of the image's rows are
+copied to the stack for it. Where Linux refuses the use of tile registers, the same tiles are
+computed without them.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.pointwise import Position, literal
 from mlirfuse.kernels.vector.products import TILE_BYTES, TILE_ROWS, Operands, Product
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.tile_registers import TileRegisters
 from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import MATRIX_SPEEDUP
@@ -33,9 +32,6 @@ from mlirfuse.targets.cpu_rates import MATRIX_SPEEDUP
 MAX_TILES = 2
 """Tile registers of rows, and of columns, in a block of accumulators: eight registers hold four
 accumulators, two tiles of the image and two of the filter."""
-
-ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA = 158, 0x1023, 18
-"""Linux's system call on x86-64, `ARCH_REQ_XCOMP_PERM`, and `XFEATURE_XTILEDATA`."""
 
 _ACCUMULATOR, _IMAGE, _FILTER = 0, 4, 6
 """The first tile register of each kind."""
@@ -61,6 +57,7 @@ class MatrixKernel(GroupedKernel):
         super().__init__(problem, device, product, kinds, flat=True)
         self.depth = product.step
         self.uses_tiles = True
+        self.registers = TileRegisters(self.writer)
         self._tile_range = (Linear(), Linear())
 
     # --- the loops over tiles ---------------------------------------------------------------------
@@ -82,11 +79,11 @@ class MatrixKernel(GroupedKernel):
         begin = linear(part) * most
         self._tile_range = begin, linear(writer.binary("minsi", begin + most, self.tiles))
         first, last = self._bounds(block, size)
-        allowed = self._permission()
+        allowed = self.registers.permission()
         with writer.block(f"scf.if {allowed} {{"):
             self._configure(self.tile.rows)
             self._write_rows(first, last)
-            self._call("tilerelease")
+            self.registers.release()
         true = writer.hoisted("arith.constant true")
         refused = writer.value(f"arith.xori {allowed}, {true} : i1")
         self.uses_tiles = False
@@ -152,43 +149,18 @@ class MatrixKernel(GroupedKernel):
 
     # --- tile registers ---------------------------------------------------------------------------
 
-    def _permission(self) -> str:
-        """Asks for the use of tile registers; the result is whether there is."""
-        numbers = [
-            self.writer.constant(str(n), "i64") for n in (ARCH_PRCTL, REQUEST_PERMISSION, TILE_DATA)
-        ]
-        constraints = "={rax},{rax},{rdi},{rsi},~{rcx},~{r11},~{memory}"
-        error = self.writer.value(
-            f'llvm.inline_asm has_side_effects "syscall", "{constraints}" {", ".join(numbers)} :'
-            " (i64, i64, i64) -> i64"
-        )
-        zero = self.writer.constant("0", "i64")
-        return self.writer.value(f"arith.cmpi eq, {error}, {zero} : i64")
-
     def _row_tiles(self, rows: int) -> list[int]:
         """The rows of each tile register of the image."""
         return [min(TILE_ROWS, rows - first) for first in range(0, rows, TILE_ROWS)]
 
     def _configure(self, rows: int) -> None:
         """Sets the shapes of the tile registers for so many rows."""
-        table = [0] * TILE_BYTES
-        table[0] = 1  # the palette
-
-        def shape(register: int, count: int) -> None:
-            table[16 + 2 * register], table[48 + register] = TILE_BYTES, count
-
+        shapes = {_FILTER + vector: (TILE_ROWS, TILE_BYTES) for vector in range(self.tile.vectors)}
         for number, count in enumerate(self._row_tiles(rows)):
-            shape(_IMAGE + number, count)
+            shapes[_IMAGE + number] = (count, TILE_BYTES)
             for vector in range(self.tile.vectors):
-                shape(_ACCUMULATOR + MAX_TILES * number + vector, count)
-        for vector in range(self.tile.vectors):
-            shape(_FILTER + vector, TILE_ROWS)
-        kind = f"memref<{TILE_BYTES}xi8>"
-        stack = self.writer.stack(kind, use="shapes")
-        held = self.writer.constant(f"dense<{table}>", f"vector<{TILE_BYTES}xi8>")
-        zero = self.writer.index(0)
-        self.writer.line(f"vector.store {held}, {stack}[{zero}] : {kind}, vector<{TILE_BYTES}xi8>")
-        self._call("ldtilecfg", self._pointer(stack, kind, Linear(), 1))
+                shapes[self._accumulator(number, vector)] = (count, TILE_BYTES)
+        self.registers.configure(shapes)
 
     def _multiply(self, at: Linear, weights: Linear, rows: int, stack: str) -> None:
         """Writes the products of a block into the stack."""
@@ -199,24 +171,24 @@ class MatrixKernel(GroupedKernel):
             (number, vector) for number in range(len(counts)) for vector in range(self.tile.vectors)
         ]
         for number, vector in accumulators:
-            self._call("tilezero", self._accumulator(number, vector))
+            self.registers.zero(self._accumulator(number, vector))
 
         def step(channel: Linear, buffer: str, kind: str, first: Linear, row_step: int) -> None:
             for vector in range(self.tile.vectors):
                 place = weights + channel * self.wide
                 place = place + vector * self.lanes * self.product.group
-                pointer = self._pointer(self.packed, filter_type, place, size)
-                self._load(_FILTER + vector, pointer, self.tile.vectors * TILE_BYTES)
+                pointer = self.registers.pointer(self.packed, filter_type, place, size)
+                self.registers.load(_FILTER + vector, pointer, self.tile.vectors * TILE_BYTES)
             for number in range(len(counts)):
                 place = first + number * TILE_ROWS * row_step
-                pointer = self._pointer(buffer, kind, place, size)
-                self._load(_IMAGE + number, pointer, row_step * size)
+                pointer = self.registers.pointer(buffer, kind, place, size)
+                self.registers.load(_IMAGE + number, pointer, row_step * size)
                 for vector in range(self.tile.vectors):
-                    self._call(
+                    self.registers.multiply(
                         self.product.intrinsic.removeprefix("llvm.x86."),
                         self._accumulator(number, vector),
-                        self._register(_IMAGE + number),
-                        self._register(_FILTER + vector),
+                        _IMAGE + number,
+                        _FILTER + vector,
                     )
 
         def body(channel: str, _: list[str]) -> list[str]:
@@ -234,9 +206,8 @@ class MatrixKernel(GroupedKernel):
         for number, vector in accumulators:
             place = Linear(constant=number * TILE_ROWS * self.wide + vector * self.lanes)
             kind = f"memref<{self.tile.rows * self.wide}x{self.accumulator}>"
-            pointer = self._pointer(stack, kind, place, 4)
-            stride = self.writer.constant(str(4 * self.wide), "i64")
-            self._call("tilestored64", self._accumulator(number, vector), pointer, stride)
+            pointer = self.registers.pointer(stack, kind, place, 4)
+            self.registers.store(self._accumulator(number, vector), pointer, 4 * self.wide)
 
     def _copied_rest(self, at: Linear, rows: int, rest: int) -> tuple[str, str]:
         """A buffer with the last elements of the rows, zeros after them, and its type."""
@@ -261,45 +232,8 @@ class MatrixKernel(GroupedKernel):
         writer.loop(0, rows, 1, [], [], copy)
         return stack, kind
 
-    def _register(self, number: int) -> str:
-        return self.writer.constant(str(number), "i8")
-
-    def _accumulator(self, number: int, vector: int) -> str:
-        return self._register(_ACCUMULATOR + MAX_TILES * number + vector)
-
-    def _load(self, register: int, pointer: str, stride: int) -> None:
-        step = self.writer.constant(str(stride), "i64")
-        self._call("tileloadd64", self._register(register), pointer, step)
-
-    def _pointer(self, buffer: str, kind: str, at: Linear, size: int) -> str:
-        """The address of an element of a buffer.
-
-        Args:
-          buffer: the buffer.
-          kind: its type.
-          at: index of the element.
-          size: bytes of an element.
-        """
-        writer = self.writer
-        base = writer.hoisted(f"memref.extract_aligned_pointer_as_index {buffer} : {kind} -> index")
-        place = base
-        if at.terms or at.constant:
-            place = writer.value(f"arith.addi {base}, {writer.index(at * size)} : index")
-        number = writer.value(f"arith.index_cast {place} : index to i64")
-        return writer.value(f"llvm.inttoptr {number} : i64 to !llvm.ptr")
-
-    def _call(self, name: str, *operands: str) -> None:
-        """An intrinsic without a result: tile registers are numbers, addresses pointers."""
-        kinds = {
-            "ldtilecfg": "!llvm.ptr",
-            "tileloadd64": "i8, !llvm.ptr, i64",
-            "tilestored64": "i8, !llvm.ptr, i64",
-            "tilezero": "i8",
-            "tilerelease": "",
-        }.get(name, "i8, i8, i8")
-        self.writer.line(
-            f'llvm.call_intrinsic "llvm.x86.{name}"({", ".join(operands)}) : ({kinds}) -> ()'
-        )
+    def _accumulator(self, number: int, vector: int) -> int:
+        return _ACCUMULATOR + MAX_TILES * number + vector
 
     # --- without tile registers -------------------------------------------------------------------
 

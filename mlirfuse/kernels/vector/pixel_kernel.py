@@ -163,7 +163,7 @@ class PixelKernel(ChannelKernel):
                 for row in range(first, first + count)
                 for at in [column + row * (self.vectors * lanes)]
             ]
-            for channel, name in enumerate(transposed(held, self.body, element)):
+            for channel, name in enumerate(transposed(writer, held, element, lanes)):
                 at = writer.index(channel * lanes)
                 writer.line(f"vector.store {name}, {turned}[{at}] : {square}, {kind}")
             column = self.column + column

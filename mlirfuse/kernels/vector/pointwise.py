@@ -329,9 +329,7 @@ class Pointwise:
         if len(along) > 1:
             raise Unsupported("an operand that is indexed twice by its lanes")
         step = math.prod(size or 0 for size in shape[along[0] + 1 :])
-        if step == 1:
-            return self.load(buffer, value.type, at, position.mask)
-        return self._gathered(buffer, value.type, at, step, position.mask)
+        return self.strided(buffer, value.type, at, step, position.mask)
 
     def _in_all_lanes(self, buffer: str, kind: ir.Type, at: Linear) -> str:
         element = str(ir.RankedTensorType(kind).element_type)
@@ -343,8 +341,14 @@ class Pointwise:
         vector = self.vector_type(element)
         return self.writer.value(f"vector.broadcast {scalar} : {element} to {vector}")
 
-    def _gathered(self, buffer: str, kind: ir.Type, at: Linear, step: int, mask: str) -> str:
-        """Loads elements at a distance."""
+    def strided(self, buffer: str, kind: ir.Type, at: Linear, step: int, mask: str = "") -> str:
+        """Loads elements at a distance of `step` elements.
+
+        Raises:
+          Unsupported: they are not contiguous, and the kernel has no such loads.
+        """
+        if step == 1:
+            return self.load(buffer, kind, at, mask)
         if not self.gathers:
             raise Unsupported("an operand whose channels are not contiguous")
         vector, indices = self._stored(kind), self.vector_type("index")

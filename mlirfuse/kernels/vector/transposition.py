@@ -10,23 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlirfuse.kernels.vector.pointwise import Pointwise
+from mlirfuse.kernels.vector.writer import Writer
 
 
-def transposed(rows: Sequence[str], body: Pointwise, element: str) -> list[str]:
-    """Writes the transposition of vectors; returns as many vectors as there are lanes.
+def transposed(writer: Writer, rows: Sequence[str], element: str, lanes: int) -> list[str]:
+    """Writes the transposition of vectors.
 
     Args:
-      rows: the vectors, at most as many as a vector has lanes, which are a power of two.
-      body: the kernel.
+      writer: the lines of the kernel.
+      rows: the vectors, at most as many as each has lanes.
       element: their element type.
+      lanes: their number of lanes, a power of two.
 
     Returns:
-      Vectors whose lane `i` is from row `i`; lanes beyond the last row are zeros.
+      As many vectors as lanes, whose lane `i` is from row `i`; lanes beyond the last row are zeros.
     """
-    lanes, kind = body.lanes, body.vector_type(element)
-    zero = body.splat("0.0" if element.startswith(("f", "bf")) else "0", element)
-    held = [*rows, *[zero] * (lanes - len(rows))]
+    kind = f"vector<{lanes}x{element}>"
+    held = list(rows)
+    if len(held) < lanes:
+        zero = "0.0" if element.startswith(("f", "bf")) else "0"
+        held += [writer.constant(f"dense<{zero}>", kind)] * (lanes - len(held))
     numbers = range(lanes)
     distance = 1
     while distance < lanes:
@@ -37,7 +40,7 @@ def transposed(rows: Sequence[str], body: Pointwise, element: str) -> list[str]:
                 continue
             pair = f"{held[one]}, {held[one + distance]}"
             held[one], held[one + distance] = (
-                body.writer.value(f"vector.shuffle {pair} {order} : {kind}, {kind}")
+                writer.value(f"vector.shuffle {pair} {order} : {kind}, {kind}")
                 for order in (low, high)
             )
         distance *= 2

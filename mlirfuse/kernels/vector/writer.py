@@ -187,6 +187,12 @@ class Writer(Lines):
         second: Callable[[], Sequence[str]],
     ) -> list[str]:
         """Writes both sides of a condition; each gives values of these types."""
+        if not kinds:
+            with self.block(f"scf.if {condition} {{", "} else {"):
+                first()
+            with self.block("// else", "}"):
+                second()
+            return []
         result, types = self.name(), ", ".join(kinds)
         header = f"{result}:{len(kinds)} = scf.if {condition} -> ({types}) {{"
         with self.block(header, "} else {"):

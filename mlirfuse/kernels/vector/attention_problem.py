@@ -1,0 +1,75 @@
+"""An attention as a kernel for CPUs computes it: sizes, operands, mask and results."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.vector.pointwise import Axes
+from mlirfuse.structured.ir import ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AttentionTile:
+    """How an attention is blocked.
+
+    Attributes:
+      vectors: vectors of queries of a tile.
+      keys: keys of a block.
+    """
+
+    vectors: int
+    keys: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """An attention.
+
+    Attributes:
+      outer: sizes of the loops over batches and heads.
+      queries: queries of a head.
+      keys: keys.
+      qk_head: elements of a query and a key.
+      v_head: elements of a value.
+      operands: q, k and v.
+      loops: for each of them the loop of each dimension.
+      roles: the outer loops, and those of queries, keys, and elements of keys and of values.
+      scale: factor of the scores.
+      score_body: further scalar ops on a score; None for none.
+      mask: addend of the scores, or condition that keeps them; None without one.
+      mask_axes: its axes among outer loops, keys and queries.
+      causal: whether the mask lets a query see the keys up to its own index.
+      value: result of the attention op.
+      results: the region's results.
+      axes: values that depend on `value`, and it -> axes among outer loops, queries, elements.
+      tile: how it is blocked for multiply-adds of vectors.
+      matrix_tile: how it is blocked for tile registers; None where they are not used.
+    """
+
+    outer: tuple[int, ...]
+    queries: int
+    keys: int
+    qk_head: int
+    v_head: int
+    operands: tuple[ir.Value, ...]
+    loops: tuple[tuple[int | None, ...], ...]
+    roles: tuple[tuple[int, ...], int, int, int, int]
+    scale: float
+    score_body: ir.Block | None
+    mask: ir.Value | None
+    mask_axes: Axes
+    causal: bool
+    value: ir.Value
+    results: tuple[ir.Value, ...]
+    axes: dict[ir.Value, Axes]
+    tile: AttentionTile
+    matrix_tile: AttentionTile | None
+
+    def step(self, operand: int, loop: int) -> int:
+        """The distance of an operand's elements of adjacent indices of a loop; 0 without it."""
+        sizes = [size or 0 for size in ops.shape(self.operands[operand])]
+        loops = self.loops[operand]
+        return math.prod(sizes[loops.index(loop) + 1 :]) if loop in loops else 0
