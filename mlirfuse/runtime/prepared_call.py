@@ -92,12 +92,13 @@ class PreparedCall:
     def __call__(self, values: Sequence[Any]) -> list[Any] | None:
         """The results; None, and nothing is called, where the arguments have another signature.
 
+        Args:
+          values: one for each argument.
+
         Raises:
           MlirfuseError: the program failed.
         """
         prepared, view_type = self._arguments, self._view
-        if len(values) != len(prepared):
-            return None
         shared: Shared = []
         owners: list[Any] = []
         arguments = self._list(len(prepared))
@@ -201,7 +202,7 @@ class _TorchResult:
 
 
 class _NumpyArgument:
-    """An array in C order and the byte order of the host."""
+    """An array in the byte order of the host; one that is not in C order is copied."""
 
     __slots__ = ("_device", "_dtype", "_element_type", "_shape", "_view")
 
@@ -217,7 +218,6 @@ class _NumpyArgument:
             type(value) is not np.ndarray
             or value.dtype != self._dtype
             or value.shape != self._shape
-            or not value.flags.c_contiguous
         ):
             return None
         raw = bytes_in_order(value)

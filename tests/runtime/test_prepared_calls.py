@@ -121,12 +121,14 @@ def test_memory_that_is_not_aligned(program, convert, no_other_call):
     check(program(*converted), converted)
 
 
-def test_arguments_that_do_not_fit_after_some_that_did(program):
-    given = as_torch(arguments())
+@pytest.mark.parametrize("convert", [list, as_torch, as_jax])
+def test_arguments_that_do_not_fit_after_some_that_did(program, convert):
+    given = convert(arguments())
     program(*given)
     name = program.source
+    other = convert([arguments()[0].astype(np.float16), *arguments()[1:]])[0]
     for wrong, message in (
-        ([given[0].double(), *given[1:]], "argument '0' is 5x16xf64; expected ?x16xf32"),
+        ([other, *given[1:]], "argument '0' is 5x16xf16; expected ?x16xf32"),
         ([given[0][:, :3], *given[1:]], "argument '0' is 5x3xf32; expected ?x16xf32"),
         ([*given[:2], "three"], "argument '2' is of type str; expected 3xi32"),
         (given[:2], "number of arguments is 2; expected 3 (?x16xf32, 8xbf16, 3xi32)"),
@@ -135,24 +137,38 @@ def test_arguments_that_do_not_fit_after_some_that_did(program):
             with pytest.raises(CallError) as caught:
                 program(*wrong)
             assert str(caught.value) == f"{name}: {message}"
-    mixed = [given[0].numpy(), *given[1:]]
+    mixed = [arguments()[0], *as_torch(arguments())[1:]]
     assert isinstance(program(*mixed)[0], np.ndarray)
     check(program(*given), given)
 
 
-def test_tensors_on_another_device_and_with_gradients(program):
+def test_tensors_on_another_device_are_refused_as_before(program):
+    given = as_torch(arguments())
+    wrong = [given[0].to("meta"), *given[1:]]
+    said = []
+    for _ in range(2):
+        with pytest.raises(Exception) as caught:  # noqa: PT011
+            program(*wrong)
+        said.append(repr(caught.value))
+        program(*given)
+    assert said[0] == said[1]
+
+
+def test_tensors_with_gradients(program, no_other_call):
     import torch
 
     given = as_torch(arguments())
+    leaf = torch.nn.Parameter(given[0].clone())
     with torch.no_grad():
-        leaf = given[0].clone().requires_grad_()
         program(leaf, *given[1:])
-        check(program(leaf, *given[1:]), given)
     exchange._warn_of_gradients.cache_clear()
     with pytest.warns(UserWarning, match="an argument requires a gradient"):
         program(leaf, *given[1:])
-    with pytest.raises(Exception, match=r"[Mm]eta"):
-        program(given[0].to("meta"), *given[1:])
+    no_other_call()
+    with torch.no_grad():
+        results = program(leaf, *given[1:])
+    check([result.detach() for result in results], given)
+    assert not any(result.requires_grad for result in results)
 
 
 def test_a_prepared_call_that_fails(program, monkeypatch):
