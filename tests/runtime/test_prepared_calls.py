@@ -1,3 +1,5 @@
+import types
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -169,6 +171,32 @@ def test_tensors_with_gradients(program, no_other_call):
         results = program(leaf, *given[1:])
     check([result.detach() for result in results], given)
     assert not any(result.requires_grad for result in results)
+
+
+UNUSUAL = """
+func.func @main(%x: tensor<4xf8E4M3FN>, %e: tensor<0x4xf32>)
+    -> (tensor<4xf8E4M3FN>, tensor<0x4xf32>) {
+  return %x, %e : tensor<4xf8E4M3FN>, tensor<0x4xf32>
+}
+"""
+
+
+def test_arrays_that_are_not_passed_as_they_are():
+    import torch
+
+    program = mlirfuse.compile(UNUSUAL, target="cpu", cache=False).on("local-sync")
+    x = torch.tensor([1.0, -2.0, 0.0, 448.0]).to(torch.float8_e4m3fn)
+    for _ in range(3):
+        same, empty = program(x, torch.zeros(0, 4))
+        assert same.dtype == x.dtype
+        assert torch.equal(same.float(), x.float())
+        assert empty.shape == (0, 4)
+    on_gpu = types.SimpleNamespace(
+        dtype=np.dtype(np.float32),
+        shape=(4,),
+        devices=lambda: {types.SimpleNamespace(platform="gpu")},
+    )
+    assert not prepared_call._is_plain(on_gpu, "jax")
 
 
 def test_a_prepared_call_that_fails(program, monkeypatch):

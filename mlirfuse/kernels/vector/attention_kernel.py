@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector import register_tiles
+from mlirfuse.kernels.vector.attention_queries import QueryTile, f32_text
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.lane_math import LaneMath
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
@@ -222,30 +223,21 @@ class _AttentionKernel:
         """Writes the transposition of a tile of q; lanes without a query have the last one."""
         problem = self.problem
         outer, query_loop, _, element_loop, _ = problem.roles
-        kind = problem.operands[0].type
-        scale = problem.scale if problem.score_body is None else 1.0
-
-        def row(number: str, _: list[str]) -> list[str]:
-            query = number
-            if queries % self.lanes:
-                query = self.writer.binary("minui", number, queries - 1)
-            at = self._offset(0, zip(outer, self.outer, strict=True))
-            at = at + (start + linear(query)) * problem.step(0, query_loop)
-
-            def element(index: str, _: list[str]) -> list[str]:
-                place = at + linear(index) * problem.step(0, element_loop)
-                held = self.math.scalar(self.q, kind, place)
-                if scale != 1.0:
-                    factor = self.writer.constant(_number(scale), "f32")
-                    held = self.writer.value(f"arith.mulf {held}, {factor} : f32")
-                target = self.writer.index(linear(index) * self.width + linear(number))
-                self.writer.line(f"memref.store {held}, {self.stack}[{target}] : {self.stack_kind}")
-                return []
-
-            self.writer.loop(0, problem.qk_head, 1, [], [], element)
-            return []
-
-        self.writer.loop(0, -(-queries // self.lanes) * self.lanes, 1, [], [], row)
+        at = self._offset(0, zip(outer, self.outer, strict=True))
+        tile = QueryTile(
+            body=self.body,
+            math=self.math,
+            buffer=self.q,
+            kind=problem.operands[0].type,
+            at=at + start * problem.step(0, query_loop),
+            steps=(problem.step(0, query_loop), problem.step(0, element_loop)),
+            queries=queries,
+            elements=problem.qk_head,
+            scale=problem.scale if problem.score_body is None else 1.0,
+            stack=(self.stack, self.stack_kind),
+            width=self.width,
+        )
+        tile.write()
 
     def _write_block(self, start: Linear, queries: int, first: Linear, keys: int) -> None:
         """Writes the work on a block of keys."""
@@ -347,7 +339,7 @@ class _AttentionKernel:
         """A score after its scalar ops and its mask."""
         problem = self.problem
         if problem.score_body is not None:
-            factor = self.body.splat(_number(problem.scale), "f32")
+            factor = self.body.splat(f32_text(problem.scale), "f32")
             score = self.writer.value(f"arith.mulf {score}, {factor} : {self.kind}")
             values = {problem.score_body.arguments[0]: score}
             *computed, end = [o.operation for o in problem.score_body.operations]
@@ -541,8 +533,3 @@ class _AttentionKernel:
         self.writer.line(
             f"vector.store {vector}, {self.stack}[{place}] : {self.stack_kind}, {self.kind}"
         )
-
-
-def _number(value: float) -> str:
-    """A number as MLIR writes it in f32."""
-    return f"{value:.9e}"
