@@ -173,28 +173,27 @@ def test_tensors_with_gradients(program, no_other_call):
     assert not any(result.requires_grad for result in results)
 
 
-UNUSUAL = """
-func.func @main(%x: tensor<4xf8E4M3FN>, %e: tensor<0x4xf32>)
-    -> (tensor<4xf8E4M3FN>, tensor<0x4xf32>) {
-  return %x, %e : tensor<4xf8E4M3FN>, tensor<0x4xf32>
-}
-"""
-
-
-def test_arrays_that_are_not_passed_as_they_are():
+@pytest.mark.parametrize(("kind", "shape"), [("f8E4M3FN", "4x"), ("f32", "0x4x")])
+def test_tensors_that_dlpack_does_not_take(kind, shape):
     import torch
 
-    program = mlirfuse.compile(UNUSUAL, target="cpu", cache=False).on("local-sync")
+    tensor = f"tensor<{shape}{kind}>"
+    text = f"func.func @main(%x: {tensor}) -> {tensor} {{ return %x : {tensor} }}"
+    program = mlirfuse.compile(text, target="cpu", cache=False).on("local-sync")
     x = torch.tensor([1.0, -2.0, 0.0, 448.0]).to(torch.float8_e4m3fn)
+    x = x if kind != "f32" else torch.zeros(0, 4)
     for _ in range(3):
-        same, empty = program(x, torch.zeros(0, 4))
-        assert same.dtype == x.dtype
+        same = program(x)
+        assert (same.dtype, same.shape) == (x.dtype, x.shape)
         assert torch.equal(same.float(), x.float())
-        assert empty.shape == (0, 4)
+    assert program._prepared.latest is None
+
+
+def test_arrays_of_jax_on_another_device_are_not_prepared():
     on_gpu = types.SimpleNamespace(
         dtype=np.dtype(np.float32),
         shape=(4,),
-        devices=lambda: {types.SimpleNamespace(platform="gpu")},
+        devices=lambda: [types.SimpleNamespace(platform="gpu")],
     )
     assert not prepared_call._is_plain(on_gpu, "jax")
 
