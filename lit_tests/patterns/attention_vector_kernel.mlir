@@ -6,6 +6,7 @@
 
 // 17 queries are two vectors of eight and a vector with one query; the mask compares indices.
 // CHECK: vector.constant_mask [1] : vector<8xi1>
+// CHECK: vector.shuffle {{.*}} [0, 8, 2, 10, 4, 12, 6, 14] : vector<8xf32>, vector<8xf32>
 // CHECK: arith.cmpi sge, {{.*}} : vector<8xindex>
 // CHECK: vector.shuffle {{.*}} : vector<8xf32>, vector<8xf32>
 // CHECK-LABEL: @causal

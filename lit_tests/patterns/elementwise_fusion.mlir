@@ -165,6 +165,63 @@ func.func @no_fusion_transposed_read(%x: tensor<8x16xf32>, %y: tensor<16x8xf32>)
 
 // -----
 
+// A chain whose result a transpose alone reads: IREE fuses the three, and a group would write it.
+// CHECK-LABEL: @no_fusion_before_a_transpose
+// CHECK-NOT: flow.dispatch.region
+// CHECK: return
+// WHY: reads the result transposed, and IREE fuses all ops with it
+#mn = affine_map<(m, n) -> (m, n)>
+#nm = affine_map<(m, n) -> (n, m)>
+func.func @no_fusion_before_a_transpose(%x: tensor<8x16xf32>) -> tensor<16x8xf32> {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.sqrt %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %et = tensor.empty() : tensor<16x8xf32>
+  %t = linalg.generic {indexing_maps = [#nm, #mn], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<8x16xf32>) outs(%et : tensor<16x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<16x8xf32>
+  return %t : tensor<16x8xf32>
+}
+
+// -----
+
+// The chain has another user, so that its result is in memory anyway.
+// CHECK-LABEL: @chain_read_in_order_and_transposed
+// CHECK: flow.dispatch.region
+// CHECK: return
+#mn = affine_map<(m, n) -> (m, n)>
+#nm = affine_map<(m, n) -> (n, m)>
+func.func @chain_read_in_order_and_transposed(%x: tensor<8x16xf32>) -> (tensor<8x16xf32>, tensor<16x8xf32>) {
+  %e = tensor.empty() : tensor<8x16xf32>
+  %p = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %q = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<8x16xf32>) outs(%e : tensor<8x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.sqrt %i : f32
+    linalg.yield %s : f32
+  } -> tensor<8x16xf32>
+  %et = tensor.empty() : tensor<16x8xf32>
+  %t = linalg.generic {indexing_maps = [#nm, #mn], iterator_types = ["parallel", "parallel"]} ins(%q : tensor<8x16xf32>) outs(%et : tensor<16x8xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<16x8xf32>
+  return %q, %t : tensor<8x16xf32>, tensor<16x8xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @no_fusion_broadcast_value_read_elsewhere
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return

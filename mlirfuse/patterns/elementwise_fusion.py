@@ -13,6 +13,9 @@ operands: IREE clones a copy or a transpose into each user, and cannot write the
 unconnected loop nests. A last op with wider elements comes after the others: IREE never tiles a
 dispatch by an op that widens.
 
+On a CPU ops whose one result is read transposed by one elementwise op are left to IREE, which fuses
+all of them with that op: the group would write the result.
+
 The only user of a contraction, a convolution or a pooling stays with it: IREE fuses it as their
 epilogue. A producer or user of a reduction in no group stays with the reduction. Bodies of
 arithmetic only; any shape and element type. Numerics: exact.
@@ -24,7 +27,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse.builders import fuse
-from mlirfuse.core import FusionPass, GroupRules, NoMatch, Reason
+from mlirfuse.core import FusionPass, GroupRules, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops
 
 
@@ -79,6 +82,27 @@ def admits(group: list[ir.Operation]) -> NoMatch | None:
     return NoMatch(Reason.EXTRA_USERS, f"{names} share nothing but moved data")
 
 
+def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses a chain that IREE fuses with the op that reads its result transposed."""
+    if ctx.target.cpu is None:
+        return None
+    members = set(match.ops)
+    used = [(value, ops.users(value)) for op in match.ops for value in op.results]
+    if any(len(users) != 1 for _, users in used):
+        return None
+    ends = [(value, users[0]) for value, users in used if users[0] not in members]
+    if len(ends) != 1:
+        return None
+    ((value, user),) = ends
+    if not ops.is_elementwise(user) or ops.in_region(user):
+        return None
+    read, loops = fusable_neighbors.read_map(user, value), range(len(ops.iterator_types(user)))
+    if read is None or set(read) != set(loops) or fusable_neighbors.is_identity(read, len(loops)):
+        return None
+    detail = f"{ops.described(user)} reads the result transposed, and IREE fuses all ops with it"
+    return NoMatch(Reason.NOT_PROFITABLE, detail)
+
+
 def _widens(op: ir.Operation) -> bool:
     """Whether a result's elements have more bits than an operand's: not a root for IREE."""
     bits = _bits(op)
@@ -95,6 +119,7 @@ PASS = FusionPass(
     summary="Chains and trees of elementwise ops in one dispatch",
     roots=("linalg.generic",),
     rules=GroupRules(roots=("linalg.generic",), takes=takes, joins=joins, admits=admits),
+    profitable=profitable,
     rewrite=fuse,
     source="loop fusion",
 )

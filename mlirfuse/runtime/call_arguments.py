@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlirfuse.core import CallError, nearest
+from mlirfuse.support.calling import Parameter
 from mlirfuse.support.signature import TensorSpec
 
 _MAX_LISTED = 8
@@ -43,6 +44,21 @@ def by_inputs(
             f"{source}: number of arguments is {len(flat)}; expected {len(inputs)} ({shown}{more})"
         )
     return flat
+
+
+def takes_inputs(
+    parameters: Sequence[Parameter], flatten: Callable[..., Any] | None, count: int
+) -> bool:
+    """Whether the positional arguments of a model are a program's inputs, one by one.
+
+    Args:
+      parameters: of the model; none where they are not known.
+      flatten: makes the flat list where a call has a form of its own; it may note the arguments.
+      count: number of the inputs.
+    """
+    if not parameters:
+        return flatten is None
+    return [parameter.tree for parameter in parameters] == [{"leaf": n} for n in range(count)]
 
 
 def named(spec: TensorSpec) -> str:

@@ -12,7 +12,6 @@ import math
 import re
 import sys
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,21 +28,25 @@ from mlirfuse.runtime.arrays import (
     numpy_of,
     torch_of,
 )
+from mlirfuse.runtime.host_memory import (
+    Shared,
+    address_of,
+    bytes_in_order,
+    imported,
+    is_shared,
+    mapped,
+    uploaded,
+)
 from mlirfuse.support.signature import TensorSpec
 
-_HOST, _CUDA, _ROCM = 1, 2, 10
+HOST, _CUDA, _ROCM = 1, 2, 10
 """Device types of DLPack."""
 
-_DLPACK = {"local-task": _HOST, "local-sync": _HOST, "cuda": _CUDA, "hip": _ROCM}
+_DLPACK = {"local-task": HOST, "local-sync": HOST, "cuda": _CUDA, "hip": _ROCM}
 """Driver of iree-runtime -> device type under which its buffers are exchanged."""
 
-_JAX_PLATFORMS = {"cpu": _HOST, "cuda": _CUDA, "gpu": _CUDA, "rocm": _ROCM}
+_JAX_PLATFORMS = {"cpu": HOST, "cuda": _CUDA, "gpu": _CUDA, "rocm": _ROCM}
 """Platform of a JAX device -> device type of DLPack."""
-
-_BYTE = np.dtype(np.uint8)
-
-_ONE_BYTE = np.zeros(1, np.uint8)
-"""Backs an array of no elements: CUDA's allocator refuses a buffer of no bytes."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -55,7 +58,7 @@ class Exchange:
       device: its `HalDevice`.
       kind: package of the results' arrays.
       copies: whether a result that overlaps an argument or another result is copied.
-      shared: first byte and size in bytes of memory that the caller owns: of arguments and results.
+      shared: the memory of arguments and results.
       owners: objects that own that memory. iree-runtime 3.13 drops the owner of imported memory
         together with the Python object of the buffer, though views of it live on.
       home: the torch or JAX device of the arguments.
@@ -66,7 +69,7 @@ class Exchange:
     device: Any
     kind: Kind
     copies: bool = True
-    shared: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    shared: Shared = dataclasses.field(default_factory=list)
     owners: list[Any] = dataclasses.field(default_factory=list)
     home: Any = None
     dlpack: int | None = dataclasses.field(init=False)
@@ -74,7 +77,7 @@ class Exchange:
 
     def __post_init__(self) -> None:
         """Looks up the DLPack type of the device."""
-        self.dlpack = _dlpack_type(self.uri)
+        self.dlpack = dlpack_type(self.uri)
 
     def send(self, value: Any) -> Any:
         """The buffer view of an argument."""
@@ -97,7 +100,7 @@ class Exchange:
         if self.kind == "torch" and (self.home is None or self.home.type == "cpu"):
             self.home = device
         on_host = device.type == "cpu"
-        dlpack = _HOST if on_host else {"cuda": self.dlpack}.get(device.type)
+        dlpack = HOST if on_host else {"cuda": self.dlpack}.get(device.type)
         if self.dlpack is None or dlpack != self.dlpack or not tensor.numel():
             return self._send_numpy(numpy_of(tensor))
         if not on_host and not self._synchronized:
@@ -105,7 +108,7 @@ class Exchange:
             torch.cuda.current_stream(device).synchronize()
             self._synchronized = True
         # IREE expects the strides of C order even for axes of size 1.
-        strides = _c_order_strides(tensor.shape)
+        strides = c_order_strides(tensor.shape)
         if tensor.stride() != strides:
             tensor = tensor.contiguous().as_strided(tensor.shape, strides)
         address = tensor.data_ptr()
@@ -115,19 +118,19 @@ class Exchange:
         self.shared.append((address, tensor.nbytes))
         self.owners.append(tensor)
         # iree-runtime 3.13 takes no DLPack tensor of eight-bit floats: bytes go, and the type.
-        bytewise = _is_float8(dtype_name(tensor))
+        bytewise = is_float8(dtype_name(tensor))
         raw = tensor.view(torch.uint8) if bytewise else tensor
         view = self.device.from_dlpack_capsule(torch.utils.dlpack.to_dlpack(raw))
         if not bytewise:
             return view
-        element_type = _element_type(numpy_dtype(dtype_name(tensor)))
-        return rt.HalBufferView(view.get_buffer(), tuple(tensor.shape), element_type)
+        stored = hal_element_type(numpy_dtype(dtype_name(tensor)))
+        return rt.HalBufferView(view.get_buffer(), tuple(tensor.shape), stored)
 
     def _send_jax(self, array: Any) -> Any:
         if self.kind == "jax" and self.home is None:
             self.home = next(iter(array.devices()))
         devices = array.devices()
-        if _is_float8(dtype_name(array)):
+        if is_float8(dtype_name(array)):
             return self._send_numpy(np.asarray(array))
         if (
             array.size
@@ -144,33 +147,16 @@ class Exchange:
         import iree.runtime as rt
 
         dtype = array.dtype
-        flags = array.flags
-        if not (flags.c_contiguous and dtype.isnative):
+        if not (array.flags.c_contiguous and dtype.isnative):
             dtype = dtype.newbyteorder("=")
             array = np.asarray(array, dtype=dtype, order="C")
-            flags = array.flags
-        shape = array.shape
-        raw = array.reshape(-1).view(np.uint8)
-        if self.dlpack == _HOST and flags.writeable and raw.size:
-            address = _address(raw)
-            if address % ALIGNMENT == 0:
-                self.shared.append((address, raw.nbytes))
-                buffer = self.device.allocator.import_host_allocation(raw, *_imported_flags())
-                self.owners.append((raw, buffer))
-                return rt.HalBufferView(buffer, shape, _element_type(dtype))
-        return self._upload(raw, shape, dtype)
-
-    def _upload(self, raw: Any, shape: Sequence[int], dtype: np.dtype[Any]) -> Any:
-        """Copies bytes to the device."""
-        import iree.runtime as rt
-
-        buffer = self.device.allocator.allocate_buffer_copy(
-            memory_type=int(rt.MemoryType.DEVICE_LOCAL),
-            allowed_usage=int(rt.BufferUsage.DEFAULT),
-            device=self.device,
-            buffer=raw if raw.size else _ONE_BYTE,
-        )
-        return rt.HalBufferView(buffer, shape, _element_type(dtype))
+        raw = bytes_in_order(array)
+        buffer = None
+        if self.dlpack == HOST:
+            buffer = imported(raw, self.device, self.shared, self.owners)
+        if buffer is None:
+            buffer = uploaded(raw, self.device)
+        return rt.HalBufferView(buffer, array.shape, hal_element_type(dtype))
 
     def receive(self, view: Any, spec: TensorSpec | None) -> Any:
         """The array of a result, on the device and of the kind of the arguments.
@@ -187,15 +173,12 @@ class Exchange:
                 return sys.modules["jax"].device_put(array, self.home)
             return array
         if self.kind == "jax":
-            import jax.dlpack
-
-            exported = _DlpackView(self.device, view, self.dlpack, self._device_index())
-            return jax.device_put(jax.dlpack.from_dlpack(exported), self.home)
-        capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
+            return jax_array(self.device, view, self.dlpack, self._device_index(), self.home)
         torch = sys.modules["torch"]
+        capsule = self.device.create_dlpack_capsule(view, self.dlpack, self._device_index())
         tensor = torch.utils.dlpack.from_dlpack(capsule)
-        if spec is not None and (name := _integer_type(spec.dtype)) is not None:
-            tensor = tensor.view(getattr(torch, name))
+        if (dtype := torch_integer(spec)) is not None:
+            tensor = tensor.view(dtype)
         if self._is_shared(tensor.data_ptr(), tensor.nbytes):
             tensor = tensor.clone()
         return tensor if tensor.device == self.home else tensor.to(self.home)
@@ -209,22 +192,20 @@ class Exchange:
             return False
         if self.kind == "jax" and self.home is not None:
             return _JAX_PLATFORMS.get(self.home.platform) == self.dlpack
-        return self.home is None or (self.home.type == "cpu") == (self.dlpack == _HOST)
+        return self.home is None or (self.home.type == "cpu") == (self.dlpack == HOST)
 
     def _numpy(self, view: Any, spec: TensorSpec | None) -> Any:
         dtype, shape = _dtype(view.element_type), view.shape
         size = math.prod(shape) * dtype.itemsize
-        stated = dtype if spec is None else _stated_type(dtype, spec.dtype)
+        stated = dtype if spec is None else stated_type(dtype, spec.dtype)
         if not size:
             return np.empty(shape, stated)
         source = view.get_buffer()
-        if self.dlpack != _HOST:
+        if self.dlpack != HOST:
             source = self._to_host(source)
-        # With several axes `asarray` of iree-runtime 3.13 returns a view that alone owns the
-        # memory; numpy drops it from the bases of slices, which then read freed memory.
-        raw = source.map().asarray([source.byte_length()], _BYTE)
-        array = raw[:size].view(stated).reshape(shape)
-        return array.copy() if self._is_shared(_address(raw), size) else array
+        raw = mapped(source)
+        array = np.ndarray(shape, stated, raw)
+        return array.copy() if self._is_shared(address_of(raw), size) else array
 
     def _to_host(self, source: Any) -> Any:
         """A copy of a device buffer in memory that the host can map."""
@@ -254,13 +235,34 @@ class Exchange:
 
         A model may return one of its arguments, and IREE computes equal results once.
         """
-        if self.copies and any(at < address + size and address < at + n for at, n in self.shared):
-            return True
-        self.shared.append((address, size))
-        return False
+        return self.copies and is_shared(address, size, self.shared)
 
 
-def _is_float8(mlir: str) -> bool:
+def jax_array(device: Any, view: Any, dlpack: int, index: int, home: Any) -> Any:
+    """A result as an array of JAX that shares its memory.
+
+    Args:
+      device: the `HalDevice` of the result.
+      view: its buffer view.
+      dlpack: DLPack's type of the device.
+      index: index of the device among those of its type.
+      home: the JAX device of the arguments.
+    """
+    import jax.dlpack
+
+    array = jax.dlpack.from_dlpack(_DlpackView(device, view, dlpack, index))
+    # `device_put` takes 30 microseconds, also for an array that is there already.
+    return array if array.devices() == {home} else jax.device_put(array, home)
+
+
+def torch_integer(spec: TensorSpec | None) -> Any:
+    """PyTorch's type of a result of integers, whose sign the program does not know; else None."""
+    name = None if spec is None else _integer_type(spec.dtype)
+    return None if name is None else getattr(sys.modules["torch"], name)
+
+
+def is_float8(mlir: str) -> bool:
+    """Whether an element type in MLIR's spelling is one that DLPack lacks."""
     return mlir.startswith("f8")
 
 
@@ -291,7 +293,7 @@ def _integer_type(stated: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _stated_type(found: np.dtype[Any], stated: str) -> np.dtype[Any]:
+def stated_type(found: np.dtype[Any], stated: str) -> np.dtype[Any]:
     """The type of a result by the model, which knows signs and types that are stored as bytes."""
     if found.kind not in "iu" or not (stated in STORED or re.fullmatch(r"u?i\d+", stated)):
         return found
@@ -300,31 +302,15 @@ def _stated_type(found: np.dtype[Any], stated: str) -> np.dtype[Any]:
 
 
 @functools.cache
-def _dlpack_type(uri: str) -> int | None:
+def dlpack_type(uri: str) -> int | None:
+    """DLPack's type of a device; None where buffers cannot be exchanged."""
     return _DLPACK.get(uri.partition(":")[0])
 
 
 @functools.lru_cache(maxsize=1024)
-def _c_order_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def c_order_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Strides of C order, in elements."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
-def _address(array: Any) -> int:
-    """Address of the first byte; `array.ctypes` takes three times as long."""
-    address: int = array.__array_interface__["data"][0]
-    return address
-
-
-@functools.cache
-def _imported_flags() -> tuple[int, int]:
-    """Memory type and buffer usage of imported host memory."""
-    import iree.runtime as rt
-
-    return (
-        int(rt.MemoryType.HOST_LOCAL | rt.MemoryType.DEVICE_VISIBLE),
-        int(rt.BufferUsage.DEFAULT | rt.BufferUsage.MAPPING),
-    )
 
 
 @functools.cache
@@ -347,11 +333,16 @@ def _dtype(element_type: int) -> np.dtype[Any]:
 
 
 @functools.cache
-def _element_type(dtype: np.dtype[Any]) -> Any:
+def hal_element_type(dtype: np.dtype[Any]) -> Any:
+    """Iree-runtime's element type for numpy's.
+
+    Raises:
+      CallError: it has none.
+    """
     from iree.runtime.dtypes import map_dtype_to_hal_element_type
 
     if dtype_spelling(dtype) in STORED:
-        dtype = _BYTE
+        dtype = np.dtype(np.uint8)
     found = map_dtype_to_hal_element_type(dtype)
     if found is None:
         raise CallError(f"element type {dtype} has no counterpart in iree-runtime")

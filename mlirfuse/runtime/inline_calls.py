@@ -21,10 +21,15 @@ FEATURE = "inline_calls"
 
 THREADS, INLINE = "local-task", "local-sync"
 
-MAX_SECONDS = 250e-6
+MAX_SECONDS = 500e-6
 """Time of a call on several threads up to which one thread is tried. A call of one thread is the
-faster one where the time that its other threads save is below the time that they take to wake: with
-two threads that is so up to about three times this, 60 microseconds on a virtual machine."""
+faster one where the time that its other threads save is below the time that they take to wake: 60
+microseconds on a virtual machine, and more where other processes use its cores; with two threads
+that is so up to several times this."""
+
+MAX_RATIO = 2
+"""A call of one thread that takes so many times as long ends the trial: with many threads, the rest
+of it would take long."""
 
 UNTIMED_CALLS, TIMED_CALLS = 2, 5
 """Calls on each device: the first ones allocate memory and read the program from its file."""
@@ -83,22 +88,24 @@ class Trial:
             self._lock.release()
 
     def _count(self, session: Session, seconds: float) -> None:
-        times = self._seconds[INLINE if session is self._inline else THREADS]
+        is_inline = session is self._inline
+        times = self._seconds[INLINE if is_inline else THREADS]
         times.append(seconds)
-        if len(times) < UNTIMED_CALLS + TIMED_CALLS:
-            return
+        is_done = len(times) == UNTIMED_CALLS + TIMED_CALLS
         fewest = {name: min(t[UNTIMED_CALLS:], default=0.0) for name, t in self._seconds.items()}
-        if session is not self._inline:
-            if fewest[THREADS] <= MAX_SECONDS:
-                self._inline = self._open_inline()
-            else:
-                self.chosen = self._threads
-            return
-        is_inline = fewest[INLINE] < fewest[THREADS]
-        self.chosen = self._inline if is_inline else self._threads
+        if is_inline:
+            if is_done or fewest[INLINE] > MAX_RATIO * fewest[THREADS]:
+                self._choose(session, fewest)
+        elif is_done and fewest[THREADS] <= MAX_SECONDS:
+            self._inline = self._open_inline()
+        elif is_done:
+            self.chosen = self._threads
+
+    def _choose(self, inline: Session, fewest: dict[str, float]) -> None:
+        self.chosen = inline if fewest[INLINE] < fewest[THREADS] else self._threads
         self._inline = None
         _log.debug(
             "%s: calls take %.0f us on %s and %.0f us on %s",
-            session.source,
+            inline.source,
             *(1e6 * fewest[THREADS], THREADS, 1e6 * fewest[INLINE], INLINE),
         )

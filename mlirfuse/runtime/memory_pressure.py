@@ -22,10 +22,20 @@ def with_room(device: Any, call: Callable[[], T]) -> T:
     try:
         return call()
     except RuntimeError as error:
-        if not any(word in str(error) for word in _EXHAUSTED):
-            raise
+        make_room(device, error)
+    return call()
+
+
+def make_room(device: Any, error: RuntimeError) -> None:
+    """Empties caches where memory ran out, and raises any other error.
+
+    Args:
+      device: the `HalDevice`, whose pool is emptied.
+      error: of an allocation on the device.
+    """
+    if not any(word in str(error) for word in _EXHAUSTED):
+        raise error
     device.allocator.trim()
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.empty_cache()
-    return call()

@@ -15,12 +15,13 @@ from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime import arrays, inline_calls, pytree, replay_policy
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime.abi import declared_manifest
-from mlirfuse.runtime.call_arguments import by_inputs, named
+from mlirfuse.runtime.call_arguments import by_inputs, named, takes_inputs
 from mlirfuse.runtime.guards import Guard, check_policy, check_sizes
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.inputs import random_inputs
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import Archives
+from mlirfuse.runtime.prepared_call import PreparedCalls
 from mlirfuse.runtime.session import Session
 from mlirfuse.support.calling import bind
 from mlirfuse.support.contained import LOG, described, trace
@@ -84,6 +85,8 @@ class FusedModule:
         self.report: Report = manifest.report
         self.measured = manifest.measured
         self._takes_out = any(spec.name == "out" for spec in manifest.inputs)
+        self._takes_inputs = takes_inputs(manifest.parameters, flatten, len(manifest.inputs))
+        self._prepared = PreparedCalls()
         self._checked_types: list[set[tuple[Any, ...]]] = [set() for _ in manifest.inputs]
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -103,22 +106,35 @@ class FusedModule:
         """
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
+        prepared = self._prepared.latest
         try:
-            flat = self._flat_arguments(args, kwargs)
-            values = self._checked(flat)
+            is_flat = self._takes_inputs and not kwargs and len(args) == len(self.inputs)
+            flat = args if is_flat else self._flat_arguments(args, kwargs)
+            results = None if prepared is None else prepared(flat)
+            values = self._checked(flat) if results is None else flat
         except CallError as error:
             if out is not None:
                 raise
             return self._guard.handle(error, args, kwargs)
-        session = self._session or self._open()
-        results = session.replay(values, _as_sequence(out)) if session.replays else None
         if results is None:
-            results = self._called(session, flat, values)
+            results = self._results(flat, values, out)
         if out is not None:
             results = self._copied(results, out)
         if self._unflatten is not None:
             return self._unflatten(results)
         return pytree.restore(self._manifest.structure, results)
+
+    def _results(self, flat: Sequence[Any], values: Sequence[Any], out: Any) -> list[Any]:
+        """The results of a call; `values` are the arguments `flat`, checked and converted."""
+        session = self._session or self._open()
+        if session.replays:
+            results = session.replay(values, _as_sequence(out))
+            if results is not None:
+                return results
+        results = self._called(session, flat, values)
+        if self._trial is None:
+            self._prepared.prepare(self._session, values, results)
+        return results
 
     def _copied(self, results: Sequence[Any], out: Any) -> list[Any]:
         given = _as_sequence(out)

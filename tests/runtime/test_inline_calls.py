@@ -69,6 +69,15 @@ def test_a_long_program_is_not_loaded_twice():
     assert found.chosen is first
 
 
+def test_a_trial_of_much_longer_calls_ends_early():
+    found, first, second = trial([60e-6], [60e-6 * (inline_calls.MAX_RATIO + 1)])
+    for _ in range(CALLS + UNTIMED_CALLS + 1):
+        assert found.chosen is None
+        found.call([], "numpy")
+    assert found.chosen is first
+    assert second.calls == UNTIMED_CALLS + 1
+
+
 def test_calls_of_other_threads_do_not_wait_for_the_trial():
     found, first, _ = trial([60e-6], [30e-6])
     with found._lock:

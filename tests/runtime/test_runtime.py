@@ -14,7 +14,16 @@ import pytest
 
 import mlirfuse
 from mlirfuse.core import CallError, MlirfuseError, UsageError
-from mlirfuse.runtime import abi, devices, exchange, manifest, module, pytree
+from mlirfuse.runtime import (
+    abi,
+    devices,
+    exchange,
+    host_memory,
+    manifest,
+    module,
+    prepared_call,
+    pytree,
+)
 from mlirfuse.support.subprocess import find_tool, run_tool
 
 MANY = """
@@ -219,13 +228,13 @@ def test_torch_layouts(add, layout):
 
 def test_aligned_memory_is_shared_and_other_memory_is_not(add, monkeypatch):
     uploads = []
-    upload = exchange.Exchange._upload
 
-    def record(self, raw, *rest):
+    def record(raw, device):
         uploads.append(raw)
-        return upload(self, raw, *rest)
+        return host_memory.uploaded(raw, device)
 
-    monkeypatch.setattr(exchange.Exchange, "_upload", record)
+    for module_that_uploads in (exchange, prepared_call):
+        monkeypatch.setattr(module_that_uploads, "uploaded", record)
     x = aligned(np.ones((512, 512), np.float32))
     add(x, x)
     assert not uploads
@@ -307,7 +316,7 @@ def test_results_of_a_device_that_the_package_lacks(package, monkeypatch):
     arrays = pytest.importorskip(package)
     x = arrays.ones((4, 4))
     device = devices.open_device("local-task")
-    monkeypatch.setattr(exchange, "_dlpack_type", lambda uri: exchange._CUDA)
+    monkeypatch.setattr(exchange, "dlpack_type", lambda uri: exchange._CUDA)
     sender = exchange.Exchange("cuda", device, "torch" if package == "torch" else "jax")
     found = sender.receive(sender.send(x), None)
     assert type(found) is type(x)
@@ -844,10 +853,11 @@ def test_types(text, spec):
 
 
 def test_a_result_that_iree_took_back_is_an_error(add, monkeypatch):
-    def receive(*_):
+    def fail(*_):
         raise RuntimeError("Could not map memory: transient buffer has not been committed")
 
-    monkeypatch.setattr(exchange.Exchange, "receive", receive)
+    for module_that_maps in (exchange, prepared_call):
+        monkeypatch.setattr(module_that_maps, "mapped", fail)
     x = np.ones((512, 512), np.float32)
     with pytest.raises(MlirfuseError, match="the call failed: Could not map memory"):
         add(x, x)
