@@ -150,7 +150,7 @@ def test_rounded_quotients(dtype):
         assert torch.equal(got, expected)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_remainders_are_exact(dtype):
     torch.manual_seed(0)
     x, y = (torch.randn(2, 500) * torch.randint(-8, 8, (2, 500)).exp2()).to(dtype)
@@ -165,6 +165,23 @@ def test_remainders_are_exact(dtype):
     ):
         assert torch.equal(got.nan_to_num(9.0), expected.nan_to_num(9.0))
         assert torch.equal(got.isnan(), expected.isnan())
+
+
+def test_numbers_as_operands():
+    """Overloads with a number for which IREE has no lowering, or loses the type."""
+    x, n = torch.tensor([-2.5, -0.5, 0.75, 3.0]), torch.tensor([-4, -1, 2, 7])
+
+    def model(x, n):
+        return (
+            *(torch.fmod(x, 0.3), torch.fmod(x, 2), torch.fmod(n, 3), torch.fmod(n, 1.5)),
+            *(torch.remainder(3, x), torch.remainder(3.5, n), torch.remainder(7, n)),
+            *(n.clamp(-1.5), n.clamp(max=2.5), n.clamp(-1, 3.5), n.clamp(-1, 3)),
+        )
+
+    found = mlirfuse.compile(model, (x, n))(x, n)
+    for got, expected in zip(found, model(x, n), strict=True):
+        assert got.dtype == expected.dtype
+        torch.testing.assert_close(got, expected)
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -36,6 +36,7 @@ def table() -> Table:
         aten.asinh.default: _asinh,
         aten.heaviside.default: _heaviside,
         aten.clamp.Tensor: _clamp,
+        aten.clamp.default: _clamp_by_numbers,
         aten.__rshift__.Tensor: torch.bitwise_right_shift,
         aten.__rshift__.Scalar: torch.bitwise_right_shift,
         aten.__lshift__.Tensor: torch.bitwise_left_shift,
@@ -136,6 +137,19 @@ def _bitwise_with_scalar(op: Any) -> Callable[..., Any]:
         return op(*parts)
 
     return decomposition
+
+
+def _clamp_by_numbers(
+    x: torch.Tensor, low: float | None = None, high: float | None = None
+) -> torch.Tensor | Any:
+    """A clamp of integers by floats has floats as results, as PyTorch's type promotion has it."""
+    import torch
+
+    dtype = x.dtype
+    for bound in (low, high):
+        if bound is not None:
+            dtype = torch.promote_types(dtype, torch.result_type(x, bound))
+    return NotImplemented if dtype == x.dtype else torch.clamp(x.to(dtype), low, high)
 
 
 def _clamp(

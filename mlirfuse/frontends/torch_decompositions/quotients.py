@@ -28,6 +28,7 @@ def table() -> Table:
         aten.floor_divide.default: lambda x, y: _divided(x, y, rounding_mode="floor"),
         aten.fmod.Tensor: _fmod,
         aten.fmod.Scalar: _fmod,
+        aten.remainder.Scalar_Tensor: _remainder_of_number,
         aten.gcd.default: _gcd,
         aten.lcm.default: _lcm,
     }
@@ -51,8 +52,7 @@ def _divided(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> An
     wide_type = torch.float32 if is_half(dtype) else dtype
     a = x.to(wide_type)
     b = y.to(wide_type) if isinstance(y, torch.Tensor) else torch.full_like(a, y)
-    # IREE's remainder of a division by infinity is NaN.
-    rest = torch.where((b.abs() == math.inf) & (a.abs() < math.inf), a, torch.fmod(a, b))
+    rest = torch.fmod(a, b)
     exact = (a - rest) / b
     exact = torch.where((rest != 0) & ((b < 0) != (rest < 0)), exact - 1, exact)
     floor = torch.floor(exact)
@@ -79,21 +79,29 @@ _QUOTIENT_STEPS = 3
 
 
 def _fmod(x: torch.Tensor, y: Any) -> Any:
-    """The remainder of half precision in float32: IREE 3.13 rounds the product with the quotient.
+    """The exact remainder: IREE 3.13 rounds the quotient, and its product with the divisor.
 
-    Each step divides by the divisor times a power of two, so that the quotient has so few digits
-    that its product with the divisor is exact. In other types a number becomes a tensor: IREE has
-    no lowering for `fmod.Scalar`.
+    In half precision each step divides by the divisor times a power of two, so that the quotient
+    has so few digits that its product with the divisor in float32 is exact. In other types of
+    floats it is `aten.remainder` of magnitudes, which IREE computes exactly. IREE has no lowering
+    for a divisor that is a number.
     """
     import torch
 
     dtype = torch.result_type(x, y)
-    if not is_half(dtype):
-        if isinstance(y, torch.Tensor):
-            return NotImplemented
-        return torch.fmod(x.to(dtype), torch.full((), y, dtype=dtype, device=x.device))
+    is_float = dtype.is_floating_point
     if not isinstance(y, torch.Tensor):
-        y = torch.full_like(x, y, dtype=dtype)
+        y = torch.full((), y, dtype=dtype, device=x.device)
+    elif not is_float:
+        return NotImplemented
+    if not is_float:
+        return torch.fmod(x.to(dtype), y)
+    if not is_half(dtype):
+        a, divisor = x.to(dtype), y.to(dtype).abs()
+        rest = torch.remainder(a.abs(), divisor)
+        # IREE's remainder of a division by infinity is NaN.
+        rest = torch.where((divisor == math.inf) & (a.abs() < math.inf), a.abs(), rest)
+        return torch.copysign(rest, a)
     a, divisor = x.float(), y.float().abs()
     rest = a.abs()
     digits = 24 - (1 - round(math.log2(torch.finfo(dtype).eps)))
@@ -105,6 +113,14 @@ def _fmod(x: torch.Tensor, y: Any) -> Any:
         left = torch.where(left >= unit, left - unit, left)
         rest = torch.where(quotient == 0, rest, left)
     return torch.copysign(rest, a).to(dtype)
+
+
+def _remainder_of_number(x: float, y: torch.Tensor) -> Any:
+    """The remainder of a number, which becomes a tensor: IREE has no lowering for it."""
+    import torch
+
+    dtype = torch.result_type(x, y)
+    return torch.remainder(torch.full((), x, dtype=dtype, device=y.device), y.to(dtype))
 
 
 def _gcd(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
