@@ -109,8 +109,6 @@ DEFAULT: tuple[str, ...] = (
     # The ops that no pattern took: reductions first, since they need elementwise neighbours; those
     # of which a kernel can be made before those that IREE tiles.
     "lone_softmax_rewrite",
-    # Before its sum is grouped.
-    "dynamic_sum_rewrite",
     "axis_reduction_fusion",
     "reduction_fusion",
     # Batch norms that no convolution has taken.
@@ -133,6 +131,8 @@ DEFAULT: tuple[str, ...] = (
     "row_vector_kernel",
     "scan_vector_kernel",
     "movement_vector_kernel",
+    # The sums that no kernel has taken.
+    "long_sum_rewrite",
     # Before computed operands are written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
     # Any group that computes a part of a larger tensor writes it there.

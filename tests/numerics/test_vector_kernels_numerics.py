@@ -45,6 +45,9 @@ FORMS = {
     "no_padding": last((8, 40), (3, 3), 4, 16, low=0, high=0),
     "odd_channels": last((8, 9), (3, 3), 5, 37),
     "one_channel": last((8, 9), (3, 3), 1, 1),
+    "image_of_one_channel": last((9, 11), (5, 3), None, 24, low=2, high=1),
+    "image_of_one_channel_first": Form((9, 11), (3, 3), outer=13, stride=2),
+    "groups_of_one_channel": Form((8, 9), (3, 3), groups=3, outer=10, last=True),
     "seven_taps": last((16, 15), (7, 7), 3, 16, stride=2, low=3, high=3, batch=1),
     "many_channels": last((4, 5), (3, 3), 640, 16, batch=1),
     "groups_last": Form((8, 9), (3, 3), groups=3, inner=4, outer=10, last=True),
@@ -88,7 +91,10 @@ def cases():
     ]
     found += [
         convolution(f"{name}_{dtype}", FORMS[name], dtype)
-        for name in ("square", "odd_channels", "depthwise", "groups_last", "first", "spread")
+        for name in (
+            *("square", "odd_channels", "depthwise", "groups_last", "first", "spread"),
+            "image_of_one_channel",
+        )
         for dtype in ("f16", "bf16")
     ]
     found += [

@@ -123,8 +123,8 @@ def analyzed(
 def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
     """The reason why a convolution has no kernel; empty where it has one."""
     out = ops.indexing_maps(op)[2] or ()
-    if not _is_depthwise(loops) and None in (loops.n_loop, loops.channel_loop):
-        return "a convolution without one loop each of input and output channels"
+    if not _is_depthwise(loops) and loops.n_loop is None:
+        return "a convolution without a loop of output channels"
     if len(loops.group_loops) > 1 and _is_depthwise(loops):
         return "several loops over groups"
     if _is_depthwise(loops) and loops.image_dims[-1] != ((loops.group_loops[0], 1),):
@@ -303,7 +303,9 @@ def _in_place(found: Analysis, device: CpuDevice) -> InPlace | None:
 
 
 def channel_distance(found: Analysis, image: Image) -> int:
-    """The distance in the image of adjacent input channels."""
+    """The distance in the image of adjacent input channels; 0 with a single one."""
+    if found.loops.channel_loop is None:
+        return 0
     return _step(found.loops.channel_loop, found, image)
 
 

@@ -33,7 +33,8 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, uni
     value, place = held, found.filter_loops.index
     if columns is not None:
         # Zeros first: they are a dispatch of their own, and all transpositions behind it are one.
-        value = _padded(value, place(loops.channel_loop), unit)
+        if loops.channel_loop is not None:
+            value = _padded(value, place(loops.channel_loop), unit)
         value = _padded(value, place(loops.n_loop), columns)
     value = builders.transpose(value, [wanted.index(loop) for loop in found.filter_loops])
     if columns is not None:

@@ -1,4 +1,4 @@
-"""Sums of f32 over dynamic dimensions on the CPU, against float64."""
+"""Sums of many numbers of f32 that no kernel takes, on the CPU, against float64."""
 
 import numpy as np
 import pytest
@@ -31,3 +31,17 @@ def test_error_is_that_of_one_rounding(function, shape):
     )
     expected = function(x.double())
     np.testing.assert_allclose(program(x).double(), expected, rtol=3e-7)
+
+
+def test_static_sum_in_a_group():
+    """A broadcast in the middle of the row, which the kernel of rows does not take."""
+
+    class Norm(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.linalg.vector_norm(torch.minimum(x, y))
+
+    torch.manual_seed(0)
+    x, y = torch.rand(38, 56, 152, 8), torch.rand(38, 56, 1, 8)
+    program = mlirfuse.compile(Norm(), (x, y), target="cpu")
+    expected = Norm()(x.double(), y.double())
+    np.testing.assert_allclose(program(x, y).double(), expected, rtol=3e-7)

@@ -1,19 +1,21 @@
-"""Sum f32 over a dynamic dimension in f64.
+"""Sum many numbers of f32 in f64, where no kernel sums them.
 
     %s = linalg.generic {addf (f %x)} ins(%x)          tensor<?xf32> -> tensor<f32>
   becomes
     %w = linalg.generic {addf (extf (f %x))} ins(%x)   tensor<?xf32> -> tensor<f64>
     %s = linalg.generic {truncf} ins(%w)
 
-Root: a sum of f32 from zero over at least one dimension of unknown size, except a contraction. Its
-order is that of IREE's loops, one accumulator for all elements: 4 million ones of f32 are off by
-1e-5, and more stop at 16,777,216. Kernels for static sizes have many accumulators, and add them in
-pairs. After the passes that group a sum with the norm, the softmax or the attention that it belongs
-to, whose rows are short. Numerics: reassociating.
+Root: a sum of f32 from zero, in a group or alone, of `MIN_TERMS` terms or more, or over a dimension
+of unknown size; no contraction. Its order is that of IREE's loops, with few accumulators: 4 million
+numbers between 0 and 1 are off by 1e-5 of their sum, and a sum of ones stops at 16,777,216 for each
+accumulator. Kernels have many accumulators, and add them in pairs. After the passes of kernels.
+Numerics: reassociating.
 Source: PyTorch's cascade sum has the same purpose.
 """
 
 from __future__ import annotations
+
+import math
 
 from iree.compiler import ir
 
@@ -24,19 +26,36 @@ from mlirfuse.structured.recognize import sums
 
 WIDE = "f64"
 
+MIN_TERMS = 1 << 14
+"""Terms of a sum from which a single accumulator of f32 may be off by more than 2^-11 of it: each
+addition rounds by at most 2^-25 of a growing sum."""
+
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
-    """Finds a sum over a dynamic dimension."""
-    if ops.in_region(root) or not sums.is_sum(root) or ops.is_contraction(root):
-        return None
-    sizes, kinds = ops.loop_sizes(root), ops.iterator_types(root)
+    """Finds sums of many numbers: those of a group, or one that is alone."""
+    held = [root]
+    if root.name == ops.REGION:
+        held = [op.operation for op in root.regions[0].blocks[0]]
+    found = [op for op in held if ops.is_generic(op) and _is_long_sum(op)]
+    return Match(root, (root,), found) if found else None
+
+
+def _is_long_sum(op: ir.Operation) -> bool:
+    if not sums.is_sum(op) or ops.is_contraction(op):
+        return False
+    sizes, kinds = ops.loop_sizes(op), ops.iterator_types(op)
     summed = [size for size, kind in zip(sizes, kinds, strict=True) if kind == "reduction"]
-    return Match(root, (root,)) if None in summed else None
+    return (math.inf if None in summed else math.prod(size or 0 for size in summed)) >= MIN_TERMS
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the sum in f64, and rounds it."""
-    op: ir.Operation = match.root
+    """Builds the sums in f64, and rounds them."""
+    in_group = match.root.name == ops.REGION
+    rounded = [_widened(op) for op in match.data]
+    return match.root if in_group else rounded[0]
+
+
+def _widened(op: ir.Operation) -> ir.Operation:
     result = op.results[0]
     term = builders.body_of(op)
 
@@ -68,9 +87,9 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 
 PASS = FusionPass(
-    name="dynamic_sum_rewrite",
-    summary="Sums of f32 over dynamic dimensions in f64",
-    roots=("linalg.generic",),
+    name="long_sum_rewrite",
+    summary="Sums of many numbers of f32 in f64, where no kernel sums them",
+    roots=("linalg.generic", ops.REGION),
     match=match,
     rewrite=rewrite,
     numerics=Numerics.REASSOCIATING,

@@ -1,5 +1,5 @@
-// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:generic --pipeline=dynamic_sum_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=dynamic_sum_rewrite | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cpu:generic --pipeline=long_sum_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=long_sum_rewrite | FileCheck %s --check-prefix=OFF
 
 // OFF-LABEL: @squares
 // OFF-NOT: f64
@@ -32,7 +32,7 @@ func.func @squares(%x: tensor<?x?xf32>) -> tensor<?xf32> {
 
 // -----
 
-// Rows of a known size, a maximum, and a matmul keep their type.
+// Rows of few numbers, a maximum, and a matmul keep their type.
 // CHECK-LABEL: @others
 // CHECK-NOT: f64
 // CHECK: return
@@ -60,4 +60,27 @@ func.func @others(%x: tensor<?x64xf32>, %y: tensor<64x?xf32>, %z: tensor<?x64xf3
   %k = linalg.fill ins(%c : f32) outs(%g : tensor<64x64xf32>) -> tensor<64x64xf32>
   %u = linalg.matmul ins(%y, %z : tensor<64x?xf32>, tensor<?x64xf32>) outs(%k : tensor<64x64xf32>) -> tensor<64x64xf32>
   return %s, %t, %u : tensor<?xf32>, tensor<64xf32>, tensor<64x64xf32>
+}
+
+// -----
+
+// In a group, which keeps its results.
+// CHECK-LABEL: @grouped
+// CHECK: flow.dispatch.region -> (tensor<f32>)
+// CHECK: linalg.generic {{.*}}iterator_types = ["reduction"]} ins(%{{.+}} : tensor<16384xf32>) outs(%{{.+}} : tensor<f64>)
+// CHECK: arith.truncf
+// CHECK: flow.return %{{.+}} : tensor<f32>
+func.func @grouped(%x: tensor<16384xf32>) -> tensor<f32> {
+  %y = flow.dispatch.region -> (tensor<f32>) {
+    %c = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<f32>
+    %i = linalg.fill ins(%c : f32) outs(%e : tensor<f32>) -> tensor<f32>
+    %s = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> ()>], iterator_types = ["reduction"]} ins(%x : tensor<16384xf32>) outs(%i : tensor<f32>) {
+    ^bb0(%a: f32, %o: f32):
+      %r = arith.addf %a, %o : f32
+      linalg.yield %r : f32
+    } -> tensor<f32>
+    flow.return %s : tensor<f32>
+  }
+  return %y : tensor<f32>
 }
