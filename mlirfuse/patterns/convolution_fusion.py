@@ -72,7 +72,7 @@ def _has_kernel(root: ir.Operation, ctx: PassContext) -> bool:
 
 def _zeros(root: ir.Operation) -> tuple[ir.Operation | None, ir.Operation | None]:
     """The op that puts zeros around the image, and the split of its channels after that."""
-    loops = convolution_loops.classify(root)
+    loops = convolution_loops.classify(root, single_output=True)
     assert isinstance(loops, ConvolutionLoops)
     image = root.operands[loops.image]
     expand = ops.defining_op(image)

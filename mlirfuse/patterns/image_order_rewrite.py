@@ -57,7 +57,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds a convolution of a transposed copy of an image with channels last."""
     if ops.in_region(root) or not convolutions.is_convolution(root) or not _has_kernel(root, ctx):
         return None
-    loops = convolution_loops.classify(root)
+    loops = convolution_loops.classify(root, single_output=True)
     if not isinstance(loops, ConvolutionLoops):
         return None
     image = root.operands[loops.image]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 from iree.compiler import ir
 
@@ -123,8 +123,8 @@ def analyzed(
 def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
     """The reason why a convolution has no kernel; empty where it has one."""
     out = ops.indexing_maps(op)[2] or ()
-    if not _is_depthwise(loops) and loops.n_loop is None:
-        return "a convolution without a loop of output channels"
+    if not _is_depthwise(loops) and loops.n_loop is None and loops.channel_loop is None:
+        return "a convolution without a loop of channels"
     if len(loops.group_loops) > 1 and _is_depthwise(loops):
         return "several loops over groups"
     if _is_depthwise(loops) and loops.image_dims[-1] != ((loops.group_loops[0], 1),):
@@ -155,7 +155,7 @@ def _is_depthwise(loops: ConvolutionLoops) -> bool:
 
 
 def _axis_loops(loops: ConvolutionLoops) -> list[int]:
-    """The loops of the kernel's axes: pixels, groups, output channels."""
+    """The loops of the kernel's axes: pixels, groups, and output channels if there are several."""
     last = [] if loops.n_loop is None else [loops.n_loop]
     return [*loops.m_loops, *loops.group_loops, *last]
 
@@ -185,7 +185,7 @@ def windowed_image(found: Analysis) -> tuple[Tiled, Image]:
     axes = _axes(loops)
     image = Image.of(found.image, found.surrounds)
     tiled = Tiled(
-        extents=(1,) * (not loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes),
+        extents=_extents(found, sizes, axes),
         image=image.value,
         value=found.op.results[0],
         init=found.init,
@@ -195,6 +195,13 @@ def windowed_image(found: Analysis) -> tuple[Tiled, Image]:
         group_axes=0 if _is_depthwise(loops) else len(loops.group_loops),
     )
     return tiled, image
+
+
+def _extents(found: Analysis, sizes: Sequence[int | None], axes: Iterable[int]) -> tuple[int, ...]:
+    """The sizes of the kernel's axes: the one of a single output channel has no loop."""
+    extents = (1,) * (not found.loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes)
+    has_columns = found.loops.n_loop is not None or _is_depthwise(found.loops)
+    return extents if has_columns else (*extents, 1)
 
 
 def _plan(found: Analysis, device: CpuDevice) -> Plan:

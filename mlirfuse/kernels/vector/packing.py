@@ -29,18 +29,27 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, uni
         loops.channel_loop,
         *(loops.group_loops if depthwise else (loops.n_loop,)),
     )
-    wanted = [loop for loop in order if loop in found.filter_loops]
-    value, place = held, found.filter_loops.index
+    value, held_loops = held, list(found.filter_loops)
     if columns is not None:
+        if loops.n_loop is None:
+            value = _with_unit_dim(value)
+            held_loops.append(None)
         # Zeros first: they are a dispatch of their own, and all transpositions behind it are one.
         if loops.channel_loop is not None:
-            value = _padded(value, place(loops.channel_loop), unit)
-        value = _padded(value, place(loops.n_loop), columns)
-    value = builders.transpose(value, [wanted.index(loop) for loop in found.filter_loops])
+            value = _padded(value, held_loops.index(loops.channel_loop), unit)
+        value = _padded(value, held_loops.index(loops.n_loop), columns)
+    wanted = [loop for loop in order if loop in held_loops]
+    value = builders.transpose(value, [wanted.index(loop) for loop in held_loops])
     if columns is not None:
         value = split(value, len(loops.group_loops), columns)
         value = _grouped(value, group)
     return builders.collapse(value, [list(range(len(ops.shape(value))))])
+
+
+def _with_unit_dim(value: ir.Value) -> ir.Value:
+    """A tensor with a last dimension of one element more."""
+    rank = len(ops.shape(value))
+    return builders.expand(value, builders.split_axis(rank, rank - 1), [*ops.shape(value), 1])
 
 
 def sums(held: ir.Value, found: Analysis, factor: int) -> ir.Value:
