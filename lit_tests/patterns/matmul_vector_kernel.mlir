@@ -87,7 +87,7 @@ func.func @slice_with_strides(%x: tensor<127x16xf32>) -> tensor<64x24xf32> {
 
 // Rows of f16 are widened by vectors into a buffer, whose elements are broadcast.
 // CHECK-LABEL: hal.executable.source private @vector_kernel_
-// CHECK: %[[BUFFER:.*]] = memref.alloca() : memref<{{.*}}xf32>
+// CHECK: %[[BUFFER:.*]] = memref.alloca() {{.*}} : memref<{{.*}}xf32>
 // CHECK: %[[ROW:.*]] = vector.maskedload {{.*}} : memref<320xf16>
 // CHECK: %[[WIDE:.*]] = arith.extf %[[ROW]] : vector<8xf16> to vector<8xf32>
 // CHECK: vector.store %[[WIDE]], %[[BUFFER]]
