@@ -99,6 +99,8 @@ def test_a_process_that_fails_says_why(folder, tmp_path):
         assert process.end() == "no answer in time"
 
 
+# OpenVINO forks, and JAX may be loaded by a test before.
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
 @pytest.mark.parametrize("system", systems.FROM_ONNX)
 def test_systems_that_read_onnx(system, folder):
     pytest.importorskip(system, reason=f"{system} is in the extra 'bench'")
