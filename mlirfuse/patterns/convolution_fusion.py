@@ -26,9 +26,9 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region, grouped_convolutions
 from mlirfuse.core import Kind, Match, NoMatch, PassContext
-from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.convolution.analysis import is_supported, refused_surround
-from mlirfuse.kernels.vector import convolution
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.convolution.analysis import refused_surround
+from mlirfuse.kernels.convolution_support import has_kernel
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -50,7 +50,7 @@ class _Found:
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a convolution for which there is a kernel."""
-    if not _has_kernel(root, ctx):
+    if not has_kernel(root, ctx.target):
         return None
     limit = ctx.target.max_operands
     found = convolutions.with_epilogue(root, limit, permutes=ctx.target.cpu is None)
@@ -61,13 +61,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     group = slices.in_order([*around, *found.ops])
     members = convolutions.with_channel_producers(group, limit)
     return Match(root, tuple(members), _Found(found, split))
-
-
-def _has_kernel(root: ir.Operation, ctx: PassContext) -> bool:
-    """Whether a kernel of the target computes the convolution."""
-    if ctx.target.cpu is not None:
-        return convolution.takes(root)
-    return triton_compiler.supports(ctx.target) and is_supported(root)
 
 
 def _zeros(root: ir.Operation) -> tuple[ir.Operation | None, ir.Operation | None]:

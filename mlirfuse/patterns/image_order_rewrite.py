@@ -26,9 +26,8 @@ from iree.compiler import ir
 
 from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, PassContext
-from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.convolution.analysis import is_supported
-from mlirfuse.kernels.vector import convolution
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.convolution_support import has_kernel
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -55,7 +54,11 @@ class _Found:
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds a convolution of a transposed copy of an image with channels last."""
-    if ops.in_region(root) or not convolutions.is_convolution(root) or not _has_kernel(root, ctx):
+    if (
+        ops.in_region(root)
+        or not convolutions.is_convolution(root)
+        or not has_kernel(root, ctx.target)
+    ):
         return None
     loops = convolution_loops.classify(root, single_output=True)
     if not isinstance(loops, ConvolutionLoops):
@@ -81,13 +84,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     if not last <= {loops.channel_loop, *loops.group_loops}:
         return None
     return Match(root, (root,), _Found(loops.image, pad, split, copy.operands[0], order))
-
-
-def _has_kernel(root: ir.Operation, ctx: PassContext) -> bool:
-    """Whether a kernel of the target computes the convolution."""
-    if ctx.target.cpu is not None:
-        return convolution.takes(root)
-    return triton_compiler.supports(ctx.target) and is_supported(root)
 
 
 def _order(copy: ir.Operation) -> tuple[int, ...] | None:
