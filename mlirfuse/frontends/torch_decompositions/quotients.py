@@ -89,12 +89,11 @@ def _fmod(x: torch.Tensor, y: Any) -> Any:
     import torch
 
     dtype = torch.result_type(x, y)
-    is_float = dtype.is_floating_point
+    if not dtype.is_floating_point and isinstance(y, torch.Tensor):
+        return NotImplemented
     if not isinstance(y, torch.Tensor):
         y = torch.full((), y, dtype=dtype, device=x.device)
-    elif not is_float:
-        return NotImplemented
-    if not is_float:
+    if not dtype.is_floating_point:
         return torch.fmod(x.to(dtype), y)
     if not is_half(dtype):
         a, divisor = x.to(dtype), y.to(dtype).abs()

@@ -149,13 +149,13 @@ class DenseKernel(TileKernel):
         once, and its pages are translated once.
         """
         dense, pixels = self.dense, self.width * self.rows
-        image = _num_bytes(dense.image) // (pixels * math.prod(dense.groups))
+        image = ops.num_bytes(dense.image) // (pixels * math.prod(dense.groups))
         image = image * min(dense.channels, self._cached_channels()) // dense.channels
         cached = self.device.l2_bytes // IMAGE_FRACTION // max(1, image)
         filter_bytes = dense.columns * dense.depth * self.device.vector_bytes // self.lanes
         if filter_bytes > self.device.l3_bytes:
             return cached  # Each block loads the filter from memory.
-        result = max(_num_bytes(value) // pixels for value in dense.results)
+        result = max(ops.num_bytes(value) // pixels for value in dense.results)
         return min(cached, TLB_PAGES * PAGE_BYTES // max(1, min(PAGE_BYTES, result)))
 
     def _cached_channels(self) -> int:
@@ -288,7 +288,3 @@ class DenseKernel(TileKernel):
         mask = self.masks[vector] if self.dense.in_place is not None else ""
         place = at + vector * self.lanes
         return self.math.widened(self.body.load(self.packed, self.filter, place, mask), element)
-
-
-def _num_bytes(value: ir.Value) -> int:
-    return math.prod(size or 0 for size in ops.shape(value)) * ops.element_bits(value) // 8
