@@ -31,7 +31,7 @@ from mlirfuse.pipelines.faults import Faults
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
-from mlirfuse.support import stages, temporary
+from mlirfuse.support import module_process, stages, temporary
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
@@ -85,7 +85,7 @@ def group(
     }
     with temporary.folder("mlirfuse-passes-") as name:
         folder = Path(name)
-        (folder / _REQUEST).write_bytes(pickle.dumps((sys.path, request)))
+        (folder / _REQUEST).write_bytes(pickle.dumps(request))
         result = _run(folder, foreign)
     faults.merge(result["faults"])
     if "error" in result:
@@ -110,7 +110,7 @@ def _foreign(options: FusionOptions) -> tuple[str, ...]:
 
 def _run(folder: Path, foreign: tuple[str, ...]) -> Mapping[str, Any]:
     """Runs the child on the request in the folder; returns its result."""
-    arguments = ["-P", "-m", "mlirfuse.backend.grouping_process", str(folder)]
+    arguments = module_process.arguments("mlirfuse.backend.grouping_process", str(folder))
     try:
         diagnostics = run_tool(Path(sys.executable).name, arguments, stage="passes")
     except CompileFailedError as error:
@@ -142,8 +142,7 @@ def main() -> int:
     """Entry point of the child: serves the request in a folder."""
     os.dup2(2, 1)  # the parent shows one stream: that of errors
     folder = Path(sys.argv[1])
-    path, request = pickle.loads((folder / _REQUEST).read_bytes())
-    sys.path[:] = path
+    request = pickle.loads((folder / _REQUEST).read_bytes())
     logging.getLogger("mlirfuse").addHandler(logging.NullHandler())  # the parent logs
 
     def starting(name: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from mlirfuse.benchmarking.messages import json_lines
 from mlirfuse.benchmarking.timing import turn_times, warm
-from mlirfuse.support import watchdog
+from mlirfuse.support import module_process, watchdog
 
 BURST_SECONDS = 0.05
 """Approximate total time of the timed calls of a burst."""
@@ -43,7 +43,7 @@ class Process:
         self, worker: str, request: Mapping[str, Any], environment: Mapping[str, str]
     ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", worker],
+            [sys.executable, *module_process.arguments(worker)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -16,6 +16,7 @@ from mlirfuse.debug import traced_call
 from mlirfuse.explain.printing import printable
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime.inputs import Array, random_inputs
+from mlirfuse.support import module_process
 from mlirfuse.support.subprocess import run_tool
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def find(
     )
     request = compilation.folder / traced_call.REQUEST
     request.write_bytes(pickle.dumps((manifest, image.path, values)))
-    arguments = ["-m", traced_call.__name__, str(compilation.folder)]
+    arguments = module_process.arguments(traced_call.__name__, str(compilation.folder))
     lines = compilation.folder / traced_call.LINES
     try:
         run_tool(

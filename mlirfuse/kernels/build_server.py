@@ -22,6 +22,8 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from mlirfuse.support import module_process
+
 WORKER = "mlirfuse.kernels.triton_worker"
 
 SERVES = hasattr(os, "fork") and hasattr(socket, "AF_UNIX")
@@ -54,7 +56,7 @@ class _Server:
         folder = tempfile.mkdtemp(prefix="mlirfuse-builder-")
         path = os.path.join(folder, "socket")
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", WORKER, path],
+            [sys.executable, *module_process.arguments(WORKER, path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -111,7 +113,7 @@ def run(request: str, folder: str, seconds: float) -> subprocess.CompletedProces
         with contextlib.suppress(ConnectionError, FileNotFoundError):
             return _asked(path, request, folder, seconds)
     return subprocess.run(
-        [sys.executable, "-P", "-m", WORKER],
+        [sys.executable, *module_process.arguments(WORKER)],
         input=request,
         capture_output=True,
         text=True,

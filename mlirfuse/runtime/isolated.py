@@ -15,7 +15,7 @@ import numpy as np
 from mlirfuse.core import MlirfuseError, Report
 from mlirfuse.runtime import array_files
 from mlirfuse.runtime.inputs import Array
-from mlirfuse.support import temporary
+from mlirfuse.support import module_process, temporary
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.support.subprocess import run_tool
 
@@ -110,7 +110,7 @@ def call_all(
         }
         (folder / _REQUEST).write_text(json.dumps(request), encoding="utf-8")
         interpreter = Path(sys.executable).name
-        arguments = ["-m", "mlirfuse.runtime.isolated", str(name)]
+        arguments = module_process.arguments("mlirfuse.runtime.isolated", str(name))
         run_tool(interpreter, arguments, stage="run", timeout=timeout)
         response = json.loads((folder / _RESPONSE).read_text(encoding="utf-8"))
         return [

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import MlirfuseError
-from mlirfuse.support import watchdog
+from mlirfuse.support import module_process, watchdog
 from mlirfuse.tuning.execution.task import DEVICE, DIED, FAILED, OK, DeviceFaultError
 
 MODULE = "mlirfuse.tuning.execution.worker"
@@ -91,7 +91,7 @@ class Processes:
             if self._closed:
                 return DIED, "the tuner was ended"
             process = subprocess.Popen(
-                [sys.executable, "-m", MODULE, os.fspath(folder)],
+                [sys.executable, *module_process.arguments(MODULE, os.fspath(folder))],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
