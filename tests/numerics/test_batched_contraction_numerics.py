@@ -1,6 +1,7 @@
 """Batches of contractions are right for every instruction set, in any order of dimensions."""
 
 import dataclasses
+import random
 
 import ml_dtypes
 import numpy as np
@@ -64,6 +65,8 @@ FORMS = {
     "batch_last": Form("mkb,kbn->mbn", SMALL),
     "two_batches": Form("bcmk,bckn->bcmn", {**SMALL, "c": 2}, residual=True),
     "batches_apart": Form("bmck,cbkn->mbcn", {**SMALL, "c": 4}, constant=True),
+    "shared_filter_of_one_row": Form("bmxk,bkn->bmxn", {**SMALL, "m": 2, "x": 1}),
+    "rows_apart_of_one": Form("mbxk,bkn->bmxn", {**SMALL, "x": 1}),
     "shared_rows": Form("bmxk,bkn->bmxn", {**SMALL, "x": 3}),
     "no_columns_beyond": Form("bmk,bkn->bmn", {**SMALL, "n": 64}),
     "halves": Form("bmk,bkn->bmn", SMALL, "f16"),
@@ -77,10 +80,10 @@ FORMS = {
 }
 
 
-def module():
+def module(forms):
     """One function with all contractions."""
     arguments, lines, names, results = [], [], [], []
-    for name, form in FORMS.items():
+    for name, form in forms.items():
         total, kind = form.accumulator, form.dtype
         a, b, y = form.type(0, kind), form.type(1, kind), form.type(2, total)
         arguments.append(f"%a_{name}: {a}")
@@ -128,20 +131,67 @@ def module():
     )
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_batches(target, tmp_path):
-    path = tmp_path / "batches.mlir"
-    path.write_text(module())
-    program = mlirfuse.compile(path, target=target, cache=False)
-    assert program.report.counts()["matmul_vector_kernel"] == len(FORMS)
+RANDOM_FORMS = 12
+"""Forms of a module with random ones."""
+
+
+def drawn(seed):
+    """Forms with random orders of dimensions, many of size 1."""
+    chosen = random.Random(seed)
+
+    def form():
+        counts = (chosen.choice(n) for n in ((0, 1, 1, 2), (1, 2, 3), (0, 1, 1, 2), (1, 1, 2)))
+        batch, rows, columns, reduced = ("bcmxynpkl"[n : n + count] for n, count in zip(
+            (0, 2, 5, 7), counts, strict=True
+        ))  # fmt: skip
+        sizes = {d: chosen.choice((1, 1, 1, 2, 3, 7, 16, 20)) for d in batch + rows + columns}
+        sizes |= {d: chosen.choice((1, 3, 16, 33, 40)) for d in reduced}
+
+        def order(dims):
+            mixed = chosen.random() < 0.5
+            return "".join(chosen.sample(dims, len(dims)) if mixed else dims)
+
+        letters = f"{order(batch + rows + reduced)},{order(batch + reduced + columns)}"
+        dtype = chosen.choice(("f32", "f32", "f16", "bf16", "i8"))
+        residual = dtype != "i8" and chosen.random() < 0.3
+        letters = f"{letters}->{order(batch + rows + columns)}"
+        return Form(letters, sizes, dtype, chosen.random() < 0.5, residual)
+
+    return {f"{seed}_{n}": form() for n in range(RANDOM_FORMS)}
+
+
+def check(program, forms):
+    """Compares the results of a program with float64."""
     given = []
-    for form in FORMS.values():
+    for form in forms.values():
         a, b, *others = form.arrays()
         given += [a, *([] if form.constant else [b]), *others]
-    for (name, form), found in zip(FORMS.items(), program(*given), strict=True):
+    for (name, form), found in zip(forms.items(), program(*given), strict=True):
         expected = form.expected()
         if form.dtype == "i8":
-            np.testing.assert_array_equal(np.asarray(found), expected, err_msg=name)
+            np.testing.assert_array_equal(np.asarray(found), expected, err_msg=f"{name}: {form}")
             continue
-        limit = TOLERANCE * np.abs(expected).max()
-        np.testing.assert_allclose(np.asarray(found), expected, rtol=0, atol=limit, err_msg=name)
+        limit = TOLERANCE * max(1.0, np.abs(expected).max())
+        np.testing.assert_allclose(
+            np.asarray(found), expected, rtol=0, atol=limit, err_msg=f"{name}: {form}"
+        )
+
+
+def compiled(forms, target, folder):
+    """The program of forms."""
+    path = folder / "forms.mlir"
+    path.write_text(module(forms))
+    return mlirfuse.compile(path, target=target, cache=False)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_batches(target, tmp_path):
+    program = compiled(FORMS, target, tmp_path)
+    assert program.report.counts()["matmul_vector_kernel"] == len(FORMS)
+    check(program, FORMS)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_orders(seed, tmp_path):
+    forms = drawn(seed)
+    check(compiled(forms, "cpu:host", tmp_path), forms)

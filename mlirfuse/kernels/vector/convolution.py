@@ -117,7 +117,19 @@ def analyzed(
         return NoMatch(Reason.NOT_PROFITABLE, "IREE's microkernels have matrix instructions of i8")
     if obstacle:
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {obstacle}")
-    return found
+    return dataclasses.replace(found, loops=_single_pixels_first(found.op, found.loops))
+
+
+def _single_pixels_first(op: ir.Operation, loops: ConvolutionLoops) -> ConvolutionLoops:
+    """The loops with those of a single pixel first, where windows have one tap.
+
+    The last loop over pixels is the axis of a register tile, and of all pixels as one axis.
+    """
+    sizes = ops.loop_sizes(op)
+    if any(sizes[loop] != 1 for loop in loops.tap_loops):
+        return loops
+    pixels = sorted(loops.m_loops, key=lambda loop: sizes[loop] != 1)
+    return dataclasses.replace(loops, m_loops=tuple(pixels))
 
 
 def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:

@@ -156,7 +156,10 @@ class Tiled:
 
     @property
     def one_tap(self) -> bool:
-        """Whether each pixel reads the element at its own position: pixels can be one axis."""
+        """Whether each pixel reads the element at its own position: pixels can be one axis.
+
+        The image then has the pixels in the order of the kernel's axes.
+        """
         alone = all(
             w.taps == 1
             and w.stride == 1
@@ -165,6 +168,6 @@ class Tiled:
             and (1 if w.axis is None else self.extents[w.axis]) == w.size
             for w in self.windows
         )
-        dims = sorted((w for w in self.windows if w.size != 1), key=lambda w: -w.step)
-        inner = itertools.pairwise(dims)
+        dims = {w.axis: w for w in self.windows if w.axis is not None and w.size != 1}
+        inner = itertools.pairwise(dims[axis] for axis in sorted(dims))
         return alone and all(one.step == other.step * other.size for one, other in inner)
