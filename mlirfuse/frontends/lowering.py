@@ -23,6 +23,7 @@ from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
 from mlirfuse.frontends.narrow_integers import widen_conversions
 from mlirfuse.frontends.weights import Weights
+from mlirfuse.frontends.window_ends import crop_to_windows
 from mlirfuse.support.subprocess import run_tool
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
         repairs += [propagate_nan, widen_conversions, narrow_products]
     if frontend != "mlir":
         repairs += [split_index_reductions]
-    repairs += [separate_destinations]
+    repairs += [separate_destinations, crop_to_windows]
     while True:
         module = parse_module(path, source)
         changed = False

@@ -25,21 +25,21 @@ def strided_loops(op: ir.Operation, operand: int) -> tuple[StridedDim, ...] | No
         return None
     found = []
     for expression in op.attributes["indexing_maps"][operand].value.results:
-        terms = _linear(expression)
+        terms = strided_dim(expression)
         if terms is None:
             return None
         found.append(terms)
     return tuple(found)
 
 
-def _linear(expression: ir.AffineExpr) -> StridedDim | None:
+def strided_dim(expression: ir.AffineExpr) -> StridedDim | None:
     """A sum of loops times positive constant strides."""
     if isinstance(expression, ir.AffineDimExpr):
         return ((expression.position, 1),)
     if isinstance(expression, ir.AffineConstantExpr):
         return () if expression.value == 0 else None
     if isinstance(expression, ir.AffineAddExpr):
-        left, right = _linear(expression.lhs), _linear(expression.rhs)
+        left, right = strided_dim(expression.lhs), strided_dim(expression.rhs)
         return None if left is None or right is None else (*left, *right)
     if isinstance(expression, ir.AffineMulExpr):
         loop, stride = expression.lhs, expression.rhs
