@@ -170,3 +170,32 @@ func.func @no_fusion_epilogue(%x: tensor<4xf32>, %w: tensor<4x4xf32>, %all: tens
   %c = tensor.insert_slice %a into %all[0] [4] [1] : tensor<4xf32> into tensor<8xf32>
   return %c : tensor<8xf32>
 }
+
+// -----
+
+#n = affine_map<(n) -> (n)>
+
+// A concatenation in a concatenation: the outer one copies the inner one, which two groups write.
+// CHECK-LABEL: @no_fusion_of_nested
+// CHECK-COUNT-2: flow.dispatch.region
+// CHECK: flow.return %{{.*}} : tensor<8xf32>
+// CHECK-NOT: flow.return
+// CHECK: tensor.insert_slice {{.*}} into %{{.*}}[2] [8] [1] : tensor<8xf32> into tensor<10xf32>
+func.func @no_fusion_of_nested(%x: tensor<4xf32>, %all: tensor<10xf32>) -> tensor<10xf32> {
+  %e = tensor.empty() : tensor<4xf32>
+  %inner = tensor.empty() : tensor<8xf32>
+  %a = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.tanh %i : f32
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  %b = linalg.generic {indexing_maps = [#n, #n], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.exp %i : f32
+    linalg.yield %r : f32
+  } -> tensor<4xf32>
+  %c = tensor.insert_slice %a into %inner[0] [4] [1] : tensor<4xf32> into tensor<8xf32>
+  %d = tensor.insert_slice %b into %c[4] [4] [1] : tensor<4xf32> into tensor<8xf32>
+  %y = tensor.insert_slice %d into %all[2] [8] [1] : tensor<8xf32> into tensor<10xf32>
+  return %y : tensor<10xf32>
+}

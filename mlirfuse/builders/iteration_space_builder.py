@@ -12,7 +12,7 @@ from mlirfuse import builders
 from mlirfuse.core import Match, PassContext
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Digits, Space
-from mlirfuse.structured.recognize.norm_epilogues import Epilogue
+from mlirfuse.structured.recognize.norm_epilogues import Extension
 
 
 def fuse_norm(match: Match, ctx: PassContext) -> ir.Operation:
@@ -26,15 +26,15 @@ def fuse_norm(match: Match, ctx: PassContext) -> ir.Operation:
     return builders.form_region(list(match.ops) if space is None else respace(match.ops, space))
 
 
-def extend_region(region: ir.Operation, epilogue: Epilogue) -> ir.Operation:
-    """Forms one region of a region and its epilogue.
+def extend_region(region: ir.Operation, added: Extension) -> ir.Operation:
+    """Forms one region of a region and its epilogue or prologue.
 
     Args:
       region: the region; it is erased.
-      epilogue: the result of `norm_epilogues.find` for it.
+      added: the result of `norm_epilogues.find` or `norm_prologues.find` for it.
     """
     builders.ungroup(region)
-    group, space = slices.in_order([*epilogue.inner, *epilogue.ops]), epilogue.space
+    group, space = slices.in_order([*added.inner, *added.ops]), added.space
     if space is None:
         return builders.form_region(group)
     # The hash of an op changes with its operands.

@@ -65,6 +65,7 @@ _NAMES = (
     "movement_fusion",
     "movement_vector_kernel",
     "norm_epilogue_fusion",
+    "norm_prologue_fusion",
     "operand_order_rewrite",
     "pad_fusion",
     "pool_triton_kernel",

@@ -29,13 +29,13 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import slices
 from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import norm_epilogues
-from mlirfuse.structured.recognize.norm_epilogues import Epilogue
+from mlirfuse.structured.recognize.norm_epilogues import Extension
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the epilogue of the group."""
     found = norm_epilogues.find(root, ctx.target)
-    if not isinstance(found, Epilogue):
+    if not isinstance(found, Extension):
         return found
     return Match(root, tuple(slices.in_order([root, *found.ops])), found)
 

@@ -111,6 +111,8 @@ DEFAULT: tuple[str, ...] = (
     "lone_softmax_rewrite",
     "axis_reduction_fusion",
     "reduction_fusion",
+    # What no pattern above took with its norm.
+    "norm_prologue_fusion",
     # Batch norms that no convolution has taken.
     "batch_norm_activation_fusion",
     # With the feature `kernels`, when reductions have taken their neighbors.

@@ -45,7 +45,18 @@ def writer(value: ir.Value, user: ir.Operation) -> Writer | NoMatch | None:
         return NoMatch(
             Reason.EXTRA_USERS, "the region that computes the inserted value has other results"
         )
+    if is_region and _writes_a_part(op):
+        return NoMatch(Reason.STRUCTURE, "the region writes a part of the inserted value")
     return Writer((op,) if is_region else tuple(with_feeders([op])), is_region)
+
+
+def _writes_a_part(region: ir.Operation) -> bool:
+    """Whether the region's result is a tensor of which it writes a part.
+
+    IREE cannot bufferize an insertion of it: the other parts would have to be copied.
+    """
+    end = ops.defining_op(ops.yielded_value(region.results[0]))
+    return end is not None and end.name == "tensor.insert_slice"
 
 
 def _is_free(op: ir.Operation) -> bool:

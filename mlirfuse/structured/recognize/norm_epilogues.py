@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
@@ -15,11 +15,11 @@ from mlirfuse.targets.base import Target
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Epilogue:
-    """An epilogue that can be fused into a group.
+class Extension:
+    """Neighbors that can be fused into a group: its epilogue, or its prologue.
 
     Attributes:
-      ops: its reshapes and elementwise ops, in block order.
+      ops: reshapes and elementwise ops, in block order.
       inner: the ops of the group except clonable ones, in block order.
       space: common iteration space if a reshape separates them; None without one.
     """
@@ -31,7 +31,7 @@ class Epilogue:
 
 def reduces_rows(region: ir.Operation) -> bool:
     """Whether the group consists of generics with a row reduction and without a contraction."""
-    inner = _inner(region)
+    inner = inner_ops(region)
     if not all(ops.is_generic(op) for op in inner):
         return False
     reductions = [op for op in inner if not ops.is_elementwise(op)]
@@ -40,7 +40,7 @@ def reduces_rows(region: ir.Operation) -> bool:
     )
 
 
-def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
+def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
     """Finds the longest epilogue of the group's last op.
 
     Args:
@@ -50,34 +50,32 @@ def find(region: ir.Operation, target: Target) -> Epilogue | NoMatch | None:
     Returns:
       The epilogue; a refusal of the first user; None when the first user is not elementwise.
     """
-    inner = _inner(region)
+    inner = inner_ops(region)
     ends = [v for v in region.results if ops.defining_op(ops.yielded_value(v)) == inner[-1]]
     if len(ends) != 1:
         return None
-    limits = _Limits(
-        fusable_neighbors.MAX_GROUP_OPS - len(inner), target.max_operands - len(region.results)
-    )
+    limits = Limits.of(region, inner, target)
     found = _grown(region, ends[0], limits, through_reshapes=True)
     if not isinstance(found, list):
         return found
     if not any(op.name in ops.RESHAPES for op in found):
-        return Epilogue(tuple(found), inner, None)
+        return Extension(tuple(found), inner, None)
     space = common_space([*inner, region, *found])
     refusal = lowering_refusal(space, target) if isinstance(space, Space) else space
     if isinstance(space, Space) and refusal is None:
-        return Epilogue(tuple(found), inner, space)
+        return Extension(tuple(found), inner, space)
     found = _grown(region, ends[0], limits, through_reshapes=False)
-    return Epilogue(tuple(found), inner, None) if isinstance(found, list) else refusal
+    return Extension(tuple(found), inner, None) if isinstance(found, list) else refusal
 
 
-def _inner(region: ir.Operation) -> tuple[ir.Operation, ...]:
-    """The ops of the group except clonable ones."""
+def inner_ops(region: ir.Operation) -> tuple[ir.Operation, ...]:
+    """The ops of the group except clonable ones and constants."""
     held = [view.operation for view in ops.body(region).operations][:-1]
-    return tuple(op for op in held if not slices.is_clonable(op))
+    return tuple(op for op in held if not slices.is_clonable(op) and op.name != "arith.constant")
 
 
 def _grown(
-    region: ir.Operation, end: ir.Value, limits: _Limits, *, through_reshapes: bool
+    region: ir.Operation, end: ir.Value, limits: Limits, *, through_reshapes: bool
 ) -> list[ir.Operation] | NoMatch | None:
     """The longest epilogue with one outside result, and its exclusive producers.
 
@@ -117,7 +115,7 @@ def _grown(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Limits:
+class Limits:
     """Limits of a group.
 
     Attributes:
@@ -128,11 +126,18 @@ class _Limits:
     ops: int
     operands: int
 
-    def refusal(self, region: ir.Operation, epilogue: list[ir.Operation]) -> NoMatch | None:
-        """A refusal if the group with this epilogue exceeds the limits."""
-        if len(epilogue) > self.ops:
+    @staticmethod
+    def of(region: ir.Operation, inner: Sequence[ir.Operation], target: Target) -> Limits:
+        """The limits of a group with so many ops."""
+        return Limits(
+            fusable_neighbors.MAX_GROUP_OPS - len(inner), target.max_operands - len(region.results)
+        )
+
+    def refusal(self, region: ir.Operation, added: list[ir.Operation]) -> NoMatch | None:
+        """A refusal if the group with these ops exceeds the limits."""
+        if len(added) > self.ops:
             return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
-        count = len(slices.operands_of([region, *epilogue]))
+        count = len(slices.operands_of([region, *added]))
         if count > self.operands:
             text = f"{count} operands, the limit without the group's results is {self.operands}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)

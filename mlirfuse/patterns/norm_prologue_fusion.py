@@ -1,0 +1,58 @@
+"""Fuse the elementwise ops in front of a norm, a softmax or a row reduction into its dispatch.
+
+    %g = linalg.generic {gelu} ins(%x)                 tensor<MxNxT>
+    %e = tensor.expand_shape %g                        tensor<MxGxLxT>, optional
+    %n = flow.dispatch.region { norm of %e }           tensor<MxGxLxT>
+  becomes
+    %r = flow.dispatch.region { all of it }            // the activation is not written out
+
+Root: a group of row reductions, of any pass. Fused: the elementwise ops that only the group reads,
+and their producers, with the reshapes between them; with reshapes every op is written over the
+common iteration space. The epilogue of a contraction stays with that. Sizes static or dynamic; T
+f16, bf16, f32, and other operands of i8 and i1.
+Numerics: exact (operations and their order are unchanged).
+Source: prologue fusion, as of reductions.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders.iteration_space_builder import extend_region
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.structured.ir import slices
+from mlirfuse.structured.ir.legality import legal_float
+from mlirfuse.structured.recognize import norm_prologues
+from mlirfuse.structured.recognize.norm_epilogues import Extension, reduces_rows
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds the prologue of the group."""
+    found = norm_prologues.find(root, ctx.target)
+    if not isinstance(found, Extension):
+        return found
+    return Match(root, tuple(slices.in_order([root, *found.ops])), found)
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that were not tested."""
+    return legal_float(match, also=("i8", "i1"))
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Dissolves the group and forms one of its prologue and its ops."""
+    return extend_region(match.root, match.data)
+
+
+PASS = FusionPass(
+    name="norm_prologue_fusion",
+    summary="Elementwise ops in front of a norm, a softmax or a row reduction in its dispatch",
+    roots=("flow.dispatch.region",),
+    where=reduces_rows,
+    match=match,
+    legal=legal,
+    rewrite=rewrite,
+    kind=Kind.PROLOGUE,
+    source="prologue fusion",
+)
+"""Prologues of groups of row reductions, as of a norm."""
