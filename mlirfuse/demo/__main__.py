@@ -92,7 +92,7 @@ def _work(argv: Sequence[str]) -> int:
         stock = mlirfuse.compile(model, tuple(inputs), target=args.target, stock=True)
     with _progress("fusing and compiling"):
         fused = mlirfuse.compile(model, tuple(inputs), target=args.target, options=options)
-    fused.report.dispatches["stock"] = stock.report.dispatches["stock"]
+    fused.report.set_stock(stock.report)
     with torch.no_grad():
         expected = model(*inputs)
         embeddings = fused(*inputs)
