@@ -400,12 +400,12 @@ PAGES = {
 
 PICTURED = """
 document.querySelector(".node.layer")?.dispatchEvent(new Event("dblclick"));
-document.querySelectorAll(".node.group")[2].dispatchEvent(new Event("click"));
+document.querySelectorAll(".node.kernel")[2].dispatchEvent(new Event("click"));
 const drawing = document.querySelector(".drawing"), box = drawing.getBoundingClientRect();
 const chosen = drawing.querySelector(".chosen").getBoundingClientRect();
 drawing.scrollLeft += chosen.left + chosen.width / 2 - box.left - box.width / 2;
 """
-"""The script that runs before the picture of the report: opens a layer, selects a group."""
+"""The script that runs before the picture of the report: opens a layer, selects a kernel."""
 
 
 def picture(report: Path) -> None:

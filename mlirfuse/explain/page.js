@@ -175,7 +175,8 @@
       (!filter.pass || d.pass === filter.pass) &&
       (!filter.reason || d.reason === filter.reason) &&
       words.every((word) => haystack[i].includes(word)));
-    if (filter.sort !== "order") found.sort((a, b) => (b[filter.sort] ?? -1) - (a[filter.sort] ?? -1));
+    const value = (d) => (filter.sort === "bytes_saved" ? d.saving.bytes : d[filter.sort]) ?? -1;
+    if (filter.sort !== "order") found.sort((a, b) => value(b) - value(a));
     return found;
   }
 
