@@ -53,22 +53,25 @@
       }
       return [...boxes.values()].sort((a, b) => a.ops[0] - b.ops[0]);
     }
-    // Opens layers from the outside in, one depth at a time, while the drawing stays small.
+    // Opens layers from the outside in, one depth at a time, while the drawing stays small; and those
+    // that hide one unit.
     function openLayers() {
       for (const unit of units()) for (const prefix of prefixes(unit.path)) state.closed.add(prefix);
       for (;;) {
         const before = view();
         const layers = before.filter((box) => box.kind === "layer");
-        if (!layers.length) return;
+        if (!layers.length) break;
         const depth = Math.min(...layers.map((box) => box.path.length));
         const next = layers.filter((box) => box.path.length === depth);
         for (const box of next) state.closed.delete(box.title);
         const after = view().length;
         if (after > MAX_BOXES_OPENED && after > before.length && before.length > 1) {
           for (const box of next) state.closed.add(box.title);
-          return;
+          break;
         }
       }
+      const lonely = view().filter((box) => box.kind === "layer" && box.units.length === 1);
+      for (const box of lonely) for (const prefix of prefixes(box.units[0].path)) state.closed.delete(prefix);
     }
 
     // Links between boxes: the tensors between them, and the decisions that refused to fuse them.
@@ -141,7 +144,7 @@
       }, s("title", {}, [b.kernel?.name ?? b.title, b.path.join("/"), ...(b.kernel?.ops ?? new Set(b.ops.map((i) => ops[i].location)))].slice(0, 8).join("\n")),
       b.kind === "layer" && s("rect", { x: 4, y: 4, width: WIDTH, height: HEIGHT, rx: 7 }),
       s("rect", { width: WIDTH, height: HEIGHT, rx: 7 }),
-      lines(b).map((line, i) => s("text", i ? { x: 10, y: 19 + 17 * i, class: "dim" } : { x: 10, y: 19 }, short(line, i ? 39 : 34))));
+      lines(b).map((line, i) => s("text", i ? { x: 10, y: 19 + 17 * i, class: "dim" } : { x: 10, y: 19 }, short(line, i ? 37 : 33))));
     }
     function contents(b) {
       const of = (kind, noun) => {

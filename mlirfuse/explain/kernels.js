@@ -28,7 +28,7 @@
   function kernelLines(k) {
     const worth = k.measured ? `${micro(k.measured.median_us)}, ${percent(k.measured.share)}` : bytes(k.bytes);
     const formed = k.pass && k.pass !== k.code ? ` (${k.pass})` : "";
-    return [kernelTitle(k), `${k.kinds || k.name}${formed}`, signature(k), `${k.code === "iree" ? "code of IREE" : k.code} · ${worth}`];
+    return [kernelTitle(k), `${k.kinds || k.name}${formed}`, signature(k), `${worth} · ${k.code === "iree" ? "code of IREE" : k.code}`];
   }
   const tensorOf = (b) => [...b.shape.map((n) => n ?? "?"), b.dtype].join("x");
   const reasonLine = (b) => `${report.reasons[b.reason].text}${b.detail ? `: ${b.detail}` : ""}`;

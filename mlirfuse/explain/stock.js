@@ -6,7 +6,8 @@
   function stockSide(k) {
     const set = stockOf.get(k.index);
     return set && [h("h4", {}, `Stock IREE: ${plural(set.stock.length, "kernel")} for ${set.ours.length > 1 ? `these ops and those of ${set.ours.length - 1} more` : "these ops"}`),
-      stockNames(set).map((other) => h("div", { class: "ops" }, other.name)),
+      stockNames(set).slice(0, MAX_LISTED).map((other) => h("div", { class: "ops" }, other.name)),
+      set.stock.length > MAX_LISTED && h("div", { class: "dim" }, `and ${set.stock.length - MAX_LISTED} more`),
       h("div", { class: "dim" }, `${bytes(set.bytes)} here, ${bytes(set.stock_bytes)} there`)];
   }
 
