@@ -23,7 +23,7 @@
     const types = new Set([...k.reads, ...k.writes].map((t) => t.split("x").pop()));
     const shape = (t) => (types.size > 1 || !t.includes("x") ? t : t.slice(0, t.lastIndexOf("x")));
     const shown = (list) => runs(list.map(shape), []).map((run) => (run.count > 1 ? `${run.count}× ${run.name}` : run.name)).join(", ");
-    return `${shown(k.reads)} → ${shown(k.writes)}${types.size === 1 ? ` ${[...types][0]}` : ""}`;
+    return !types.size ? "" : `${shown(k.reads)} → ${shown(k.writes)}${types.size === 1 ? ` ${[...types][0]}` : ""}`;
   }
   function kernelLines(k) {
     const worth = k.measured ? `${micro(k.measured.median_us)}, ${percent(k.measured.share)}` : bytes(k.bytes);

@@ -43,5 +43,5 @@
     at("stock").append(h("h2", {}, "Beside stock IREE ", h("small", {}, `${plural(report.kernels.length, "kernel")} here, ${report.stock.kernels.length} there; a row has the kernels of the same source ops; click one for the ops`)),
       h("div", { class: "card scroll tall" }, sortedTable(columns, rows, "stock-rows", (row) => [["Here", row.ours], ["There", row.theirs]].map(([title, kernels]) => [
         h("h4", {}, title), kernels.flatMap((k) => k.ops).map((line) => h("div", { class: "ops" }, line))]))),
-      left.map(([kernels, where]) => h("p", { class: "dim" }, `${where}: ${kernels.map((k) => k.name).join(", ")}`)));
+      ...left.map(([kernels, where]) => h("p", { class: "dim" }, `${where}: ${kernels.map((k) => k.name).join(", ")}`)));
   }

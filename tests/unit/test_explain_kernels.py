@@ -231,7 +231,7 @@ def test_browser_finds_a_kernel_and_zooms(tmp_path):
 @browser
 def test_browser_shows_stock_beside_ours_and_the_ir(tmp_path):
     entry = compiled()
-    entry.stock_kernels = [kernel("s0", "a:1"), kernel("s1", "a:2")]
+    entry.stock_kernels = [kernel("s0", "a:1"), kernel("s1", "a:2"), kernel("s2", "b:1")]
     path = page(
         tmp_path,
         [times("first", 2.0, ["a:1", "a:2"])],
@@ -247,6 +247,7 @@ def test_browser_shows_stock_beside_ours_and_the_ir(tmp_path):
     assert "#0 first" in row
     assert "#1 s1" in row
     assert ">4.00</td>" in row
+    assert "only there: s2" in dom
     assert dom.count("<details") == 3
     dom, console = browse(page(tmp_path, steps=[]))
     assert not console
