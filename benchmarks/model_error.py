@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def measured(groups: Sequence[Group], device: str) -> ModelError:
-    """The error of the model: of savings, or of times where stock's were not measured."""
+    """The error of the model: of savings, or of times where stock's were not measured.
+
+    Of savings those count that the model predicts: no other is shown.
+    """
     savings = [
         (g.stock_modelled_us - g.modelled_us, g.stock_measured_us - g.measured_us)
         for g in groups
@@ -24,7 +27,7 @@ def measured(groups: Sequence[Group], device: str) -> ModelError:
         and g.stock_measured_us is not None
     ]
     times = [(g.modelled_us, g.measured_us) for g in groups if g.measured_us is not None]
-    pairs = savings or times
+    pairs = [(p, m) for p, m in savings if p > 0] or times
     scale = statistics.median([m / p for p, m in pairs if p > 0])
     errors = sorted(_error(scale * p, m) for p, m in pairs)
     return ModelError(

@@ -405,8 +405,8 @@ def page(path: Path = RESULTS) -> str:
     )
     errors = tables.Table(
         "Error",
-        "The difference over the larger of the modelled and the measured value; of times where the"
-        " record has none of stock IREE's.",
+        "The difference over the larger of the modelled and the measured value: of the savings that"
+        " the model predicts, or of times where the record has none of stock IREE's.",
         ["device", "of", "factor", "median", "90th percentile"],
         [model_error.row(model_error.measured(g, d)) for d, g in kept.items()],
         2,

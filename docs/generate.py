@@ -399,13 +399,18 @@ PAGES = {
 
 
 PICTURED = """
+document.querySelectorAll("#summary, #measured, #stock").forEach((section) => section.remove());
+document.querySelector("#kernels .tall").style.maxHeight = "240px";
 document.querySelector(".node.layer")?.dispatchEvent(new Event("dblclick"));
-document.querySelectorAll(".node.group")[2].dispatchEvent(new Event("click"));
+document.querySelectorAll(".node.kernel")[4].dispatchEvent(new Event("click"));
 const drawing = document.querySelector(".drawing"), box = drawing.getBoundingClientRect();
 const chosen = drawing.querySelector(".chosen").getBoundingClientRect();
 drawing.scrollLeft += chosen.left + chosen.width / 2 - box.left - box.width / 2;
 """
-"""The script that runs before the picture of the report: opens a layer, selects a group."""
+"""The script that runs before the picture of the report: opens a layer, selects a kernel.
+
+The kernels and the graph are in the picture, other sections are not.
+"""
 
 
 def picture(report: Path) -> None:
@@ -421,7 +426,7 @@ def picture(report: Path) -> None:
             "--hide-scrollbars",
             f"--user-data-dir={folder}/profile",
             "--virtual-time-budget=5000",
-            "--window-size=1360,1180",
+            "--window-size=1360,1120",
             f"--screenshot={DOCS / 'images' / 'report.png'}",
         )
         subprocess.run(["chromium", *arguments, page.as_uri()], check=True, capture_output=True)

@@ -183,6 +183,11 @@ class Report:
         self.dispatches |= {"fused": dispatches, "kernels": kernels}
         self.left = list(left)
 
+    def set_stock(self, stock: Report) -> None:
+        """Records the dispatches of stock IREE's program, from its own report."""
+        self.dispatches["stock"] = stock.dispatches["stock"]
+        self.stock_kernels = list(stock.kernels)
+
     def counts(self) -> dict[str, int]:
         """Applied rewrites per pass, for passes that fired."""
         return {p.name: p.rewrites for p in self.passes if p.rewrites}

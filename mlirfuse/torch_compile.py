@@ -214,7 +214,8 @@ class _Job:
         )
 
     def _write_debug(self, folder: Path, report: TorchReport) -> None:
-        files.write_reports(folder, report)
+        done = {} if self._done is None else self._done.programs
+        files.write_reports(folder, report, {name: p.texts for name, p in done.items()})
         files.write_texts(folder, self._texts)
         if self._done is None:
             return

@@ -163,19 +163,21 @@ def concatenated(chains: Sequence[Sequence[ir.Operation]]) -> list[ir.Operation]
         constants of rank 1.
 
     Returns:
-      The new ops, in order.
+      The new ops, in order, each at the fused location of those that it replaces.
     """
     roots = [chain[0] for chain in chains]
     _, read, out = ops.plain_maps(roots[0])
     weight = _concatenated([op.operands[1] for op in roots], read.index(out[-1]), "joined_weight")
-    made = [several_results([(roots[0], weight)])]
+    with ir.Location.fused([op.location for op in roots]):
+        made = [several_results([(roots[0], weight)])]
     for before, step in itertools.pairwise(zip(*chains, strict=True)):
         known = {before[0].results[0]: made[-1].results[0]}
         for operand, value in enumerate(ops.inputs(step[0])):
             if value not in known:
                 parts = [op.operands[operand] for op in step]
                 known[value] = _concatenated(parts, 0, "joined_bias")
-        made.append(elementwise(step[0], known))
+        with ir.Location.fused([op.location for op in step]):
+            made.append(elementwise(step[0], known))
     return made
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.demo import minilm, timing
+from mlirfuse.support import temporary
 from mlirfuse.tools import arguments
 from mlirfuse.tools.diagnostics import guard
 
@@ -85,14 +86,18 @@ def _work(argv: Sequence[str]) -> int:
 
     import mlirfuse
     from mlirfuse import explain
+    from mlirfuse.explain import ir_files
 
     torch.set_num_threads(threads)
     out = _console()
     with _progress("compiling with stock IREE"):
         stock = mlirfuse.compile(model, tuple(inputs), target=args.target, stock=True)
-    with _progress("fusing and compiling"):
-        fused = mlirfuse.compile(model, tuple(inputs), target=args.target, options=options)
-    fused.report.dispatches["stock"] = stock.report.dispatches["stock"]
+    with _progress("fusing and compiling"), temporary.folder("mlirfuse-ir-") as folder:
+        fused = mlirfuse.compile(
+            model, tuple(inputs), target=args.target, options=options, dump_ir_dir=folder
+        )
+        around = ir_files.read(folder)
+    fused.report.set_stock(stock.report)
     with torch.no_grad():
         expected = model(*inputs)
         embeddings = fused(*inputs)
@@ -106,7 +111,9 @@ def _work(argv: Sequence[str]) -> int:
                 runs,
             )
     with _progress("profiling"):
-        profile = fused.profile(*inputs, calls=min(runs, PROFILED_CALLS), threads=threads)
+        calls = min(runs, PROFILED_CALLS)
+        profile = fused.profile(*inputs, calls=calls, threads=threads)
+        stock_profile = stock.profile(*inputs, calls=calls, threads=threads)
     title = f"MiniLM-L6, {batch} x {tokens} tokens"
     out.print(f"{title}, target {fused.report.target}, IREE {fused.report.iree}, {threads} threads")
     _show_passes(out, fused.report)
@@ -114,14 +121,15 @@ def _work(argv: Sequence[str]) -> int:
     error = float((embeddings - expected).abs().max())
     out.print(f"\nlargest difference from PyTorch: {error:.1e} (at most {TOLERANCE:.0e} allowed)")
     _show_times(out, medians, ratios)
-    measured = [kernel.to_dict() for kernel in profile.kernels]
     explain.html(
         fused.report,
         args.report,
         title=title,
         timings=medians,
         speedups=ratios,
-        measured=measured,
+        measured=[kernel.to_dict() for kernel in profile.kernels],
+        stock_measured=[kernel.to_dict() for kernel in stock_profile.kernels],
+        **around,
     )
     out.print(f"\nevery decision, with its reason: {args.report}")
     if not error <= TOLERANCE:

@@ -1,4 +1,7 @@
-"""The fusion graph in Graphviz' DOT language: layers and groups as clusters, bytes on the edges."""
+"""The fusion graph in Graphviz' DOT language: layers as clusters, bytes and reasons on the edges.
+
+Nodes are the kernels of a compiled program, else ops, with groups as clusters.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ import dataclasses
 import json
 from collections.abc import Iterator
 
+from mlirfuse.boundaries import Boundary
 from mlirfuse.core import Decision, Report
-from mlirfuse.explain import final_groups
 from mlirfuse.explain import graph as graphs
-from mlirfuse.explain.graph import Graph, Refused
+from mlirfuse.explain import kernel_graph
+from mlirfuse.explain.graph import Graph, Op, Refused
+from mlirfuse.explain.kernels import boundary_lines, exchanged, label_lines, op_runs
 from mlirfuse.explain.plain import decision_of, refusal
 from mlirfuse.explain.printing import byte_size, printable
 from mlirfuse.explain.savings import Savings
@@ -37,7 +42,7 @@ class _Layer:
 
 def text(report: Report) -> str:
     """The graph of a report, for `dot -Tsvg`."""
-    return "\n".join([*_Writer(report, final_groups.of_report(report)).lines(), ""])
+    return "\n".join([*_Writer(report, kernel_graph.of_report(report)).lines(), ""])
 
 
 class _Writer:
@@ -47,7 +52,8 @@ class _Writer:
         self.members = graph.members()
         self.savings = Savings(report)
         self.clusters = 0
-        names = dict.fromkeys(group.pass_name for group in graph.groups)
+        passes = (group.pass_name for group in graph.groups)
+        names = dict.fromkeys([*passes, *(kernel.code for kernel in report.kernels)])
         self.colors = {name: _color(index * _HUE_STRIDE) for index, name in enumerate(names)}
 
     def lines(self) -> Iterator[str]:
@@ -85,7 +91,7 @@ class _Writer:
     def group(self, index: int) -> Iterator[str]:
         group = self.graph.groups[index]
         decision = decision_of(self.report, group.function, group.pass_name, group.match)
-        label = final_groups.title(group, self.report)
+        label = f"{group.pass_name} match {group.match}"
         if decision is not None and (worth := self.savings.text(decision)):
             label += f"\n{worth}"
         fill, border = self.colors[group.pass_name]
@@ -94,10 +100,19 @@ class _Writer:
 
     def nodes(self, members: list[int]) -> Iterator[str]:
         for index in members:
-            op = self.graph.ops[index]
+            yield f"  op{index} [{', '.join(self.node(self.graph.ops[index]))}];"
+
+    def node(self, op: Op) -> list[str]:
+        """The settings of a node: of a kernel, or of an op."""
+        if op.kernel is None:
             location = "" if op.location == "-" else "\n" + op.location.rpartition("/")[2]
-            settings = f"label={_quoted(op.name + location)}, tooltip={_quoted(op.location)}"
-            yield f"  op{index} [{settings}];"
+            return [f"label={_quoted(op.name + location)}", f"tooltip={_quoted(op.location)}"]
+        kernel = self.report.kernels[op.kernel]
+        label = "\n".join([f"#{op.kernel} {kernel.name}", *label_lines(kernel)])
+        fill, border = self.colors[kernel.code]
+        tooltip = "\n".join(op_runs(kernel))
+        colors = [f'fillcolor="{fill}"', f'color="{border}"']
+        return [f"label={_quoted(label)}", f"tooltip={_quoted(tooltip)}", *colors]
 
     def edges(self) -> Iterator[str]:
         refusals: dict[tuple[int, int], list[Refused]] = {}
@@ -107,13 +122,21 @@ class _Writer:
                 refusals.setdefault((pair.source, pair.target), []).append(pair)
         for edge in self.graph.edges:
             tensor = self.graph.ops[edge.source].outputs[edge.output]
-            settings = [f"label={_quoted(byte_size(tensor.size))}"]
-            reasons = refusals.pop((edge.source, edge.target), [])
-            settings += self.dotted(reasons) or [f"tooltip={_quoted(tensor.type)}"]
+            if edge.boundary is not None:
+                settings = self.boundary(self.report.boundaries[edge.boundary])
+            else:
+                reasons = refusals.pop((edge.source, edge.target), [])
+                settings = [f"label={_quoted(byte_size(tensor.size))}"]
+                settings += self.dotted(reasons) or [f"tooltip={_quoted(tensor.type)}"]
             yield f"  op{edge.source} -> op{edge.target} [{', '.join(settings)}];"
         for (source, target), reasons in refusals.items():
             settings = [*self.dotted(reasons), "dir=none", "constraint=false"]
             yield f"  op{source} -> op{target} [{', '.join(settings)}];"
+
+    def boundary(self, boundary: Boundary) -> list[str]:
+        label = f"{byte_size(boundary.bytes)}\n{boundary.reason.code}"
+        tooltip = "\n".join([exchanged(boundary), *boundary_lines(boundary)])
+        return [f"label={_quoted(label)}", f"tooltip={_quoted(tooltip)}"]
 
     def dotted(self, pairs: list[Refused]) -> list[str]:
         if not pairs:

@@ -1,90 +1,7 @@
   // --- graph ----------------------------------------------------------------------------------
 
   const MAX_BOXES = 60, MAX_BOXES_OPENED = 30, MAX_LISTED = 12;
-  const CENTER_WEIGHT = 2, WIDTH = 230, HEIGHT = 46, GAP_X = 26, GAP_Y = 46, LANE = 12, MARGIN = 26;
-
-  // Layered layout: rows by longest path, since every edge leads to a later node. An edge that spans
-  // several rows gets a lane in each, so that no edge crosses a box.
-  function layout(nodes, edges) {
-    const cells = nodes.map((node) => ({ node, width: WIDTH, above: [], below: [], layer: 0, x: 0 }));
-    for (const e of [...edges].sort((a, b) => a.target - b.target)) cells[e.target].layer = Math.max(cells[e.target].layer, cells[e.source].layer + 1);
-    // A node without producers on the page is placed in the row above its first user.
-    for (let i = nodes.length - 1; i >= 0; i -= 1) {
-      const users = edges.filter((e) => e.source === i).map((e) => cells[e.target].layer);
-      if (users.length && !edges.some((e) => e.target === i)) cells[i].layer = Math.min(...users) - 1;
-    }
-    const layers = [];
-    const put = (cell) => (layers[cell.layer] ??= []).push(cell);
-    cells.forEach(put);
-    const routes = edges.map((edge) => {
-      const route = [cells[edge.source]];
-      for (let layer = cells[edge.source].layer + 1; layer < cells[edge.target].layer; layer += 1) {
-        const lane = { node: null, width: LANE, above: [], below: [], layer, x: 0 };
-        put(lane);
-        route.push(lane);
-      }
-      route.push(cells[edge.target]);
-      for (const lane of route.slice(1, -1)) lane.ends = [route[0], route[route.length - 1]];
-      for (let i = 0; i + 1 < route.length; i += 1) {
-        route[i].below.push(route[i + 1]);
-        route[i + 1].above.push(route[i]);
-      }
-      return { edge, route };
-    });
-    // Barycenter heuristic: boxes attract boxes and the center; lanes run straight between the ends of
-    // their edge.
-    const weight = (a, b) => (a.node && b.node ? 8 : 1);
-    const spread = (row, neighbors, reorder) => {
-      row.forEach((cell, i) => {
-        const near = cell.ends ?? neighbors(cell);
-        const pull = sum(near.map((other) => weight(cell, other) * other.x));
-        cell.wanted = near.length ? pull / (sum(near.map((other) => weight(cell, other))) + CENTER_WEIGHT) : cell.x;
-        cell.order = i;
-      });
-      if (reorder) row.sort((a, b) => a.wanted - b.wanted || a.order - b.order);
-      const gap = (a, b) => (a.width + b.width) / 2 + (a.node && b.node ? GAP_X : 4);
-      row.forEach((cell, i) => {
-        cell.x = i ? Math.max(cell.wanted, row[i - 1].x + gap(row[i - 1], cell)) : cell.wanted;
-      });
-      const heavy = row.filter((c) => c.node);
-      const drift = heavy.length ? sum(heavy.map((c) => c.x - c.wanted)) / heavy.length : 0;
-      for (const cell of row) cell.x -= drift;
-    };
-    layers.forEach((row) => row.forEach((cell, i) => {
-      cell.x = (i - (row.length - 1) / 2) * (WIDTH + GAP_X);
-    }));
-    for (let sweep = 0; sweep < 6; sweep += 1) {
-      layers.forEach((row) => spread(row, (cell) => cell.above, true));
-      [...layers].reverse().forEach((row) => spread(row, (cell) => cell.below, true));
-    }
-    for (let sweep = 0; sweep < 30; sweep += 1) {
-      const both = (cell) => [...cell.above, ...cell.below];
-      layers.forEach((row) => spread(row, both, false));
-      [...layers].reverse().forEach((row) => spread(row, both, false));
-    }
-    const all = layers.flat();
-    const left = Math.min(...all.map((c) => c.x - c.width / 2));
-    for (const cell of all) {
-      cell.x += MARGIN - left;
-      cell.y = MARGIN + cell.layer * (HEIGHT + GAP_Y);
-    }
-    return {
-      cells, routes,
-      width: Math.max(...all.map((c) => c.x + c.width / 2)) + MARGIN,
-      height: MARGIN * 2 + layers.length * (HEIGHT + GAP_Y) - GAP_Y,
-    };
-  }
-
-  function path(route) {
-    let d = `M${route[0].x},${route[0].y + HEIGHT}`;
-    for (let i = 1; i < route.length; i += 1) {
-      const from = route[i - 1], to = route[i];
-      const y0 = from.y + HEIGHT, y1 = to.y;
-      d += `C${from.x},${y0 + GAP_Y / 2} ${to.x},${y1 - GAP_Y / 2} ${to.x},${y1}`;
-      if (!to.node) d += `L${to.x},${to.y + HEIGHT}`;
-    }
-    return d;
-  }
+  const MIN_ZOOM = 0.1, MAX_ZOOM = 3, ZOOM_STEP = 1.25;
 
   const short = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);
 
@@ -93,22 +10,25 @@
     if (!ops.length) return;
     const byMatch = new Map(groups.map((d) => [`${d.function} ${d.pass} ${d.match}`, d]));
     const decisionOf = (g) => byMatch.get(`${formed[g].function} ${formed[g].pass_name} ${formed[g].match}`);
-    const kernelOf = (g) => (formed[g].kernel === null ? undefined : report.kernels[formed[g].kernel]);
-    const titleOf = (g) => (g.pass_name === "iree" ? report.kernels[g.kernel].name : `${g.pass_name} #${g.match}`);
     const membersOf = formed.map(() => []);
     ops.forEach((op, i) => op.group !== null && membersOf[op.group].push(i));
     const formedAt = formed.map(() => 0);
     steps.forEach((step, i) => { if (step.group !== null) formedAt[step.group] = i + 1; });
-    const functions = new Set(ops.map((op) => op.function));
-    const pathOf = (item) => [functions.size > 1 ? `@${item.function}` : "", ...item.layer.split("/")].filter(Boolean);
-    const state = { step: steps.length, page: 0, chosen: null, refused: true, single: true, closed: new Set() };
+    const functions = new Set(ops.map((op) => op.function).filter(Boolean));
+    const pathOf = (item) => [functions.size > 1 && item.function ? `@${item.function}` : "", ...item.layer.split("/")].filter(Boolean);
+    const state = { step: steps.length, page: 0, chosen: null, refused: true, single: true, closed: new Set(), zoom: 1, found: [] };
 
-    // A unit is a group that is formed by the current step, or an op in no group.
-    const group = (g) => ({ key: `g${g}`, kind: "group", group: g, path: pathOf(formed[g]), ops: membersOf[g], function: formed[g].function, title: titleOf(formed[g]) });
+    // A unit is a kernel, a group that is formed by the current step, or an op in no group.
+    const kernel = (i) => ({ key: `k${i}`, kind: "kernel", kernel: report.kernels[ops[i].kernel], path: pathOf(ops[i]), ops: [i], function: ops[i].function, title: kernelTitle(report.kernels[ops[i].kernel]) });
+    const group = (g) => ({ key: `g${g}`, kind: "group", group: g, path: pathOf(formed[g]), ops: membersOf[g], function: formed[g].function, title: `${formed[g].pass_name} #${formed[g].match}` });
     const single = (i) => ({ key: `o${i}`, kind: "op", op: i, path: pathOf(ops[i]), ops: [i], function: ops[i].function, title: ops[i].name });
     function units() {
       const made = new Map();
       ops.forEach((op, i) => {
+        if (op.kernel !== null) {
+          made.set(`k${i}`, kernel(i));
+          return;
+        }
         const grouped = op.group !== null && formedAt[op.group] <= state.step;
         const key = grouped ? `g${op.group}` : `o${i}`;
         if (!made.has(key)) made.set(key, grouped ? group(op.group) : single(i));
@@ -133,22 +53,25 @@
       }
       return [...boxes.values()].sort((a, b) => a.ops[0] - b.ops[0]);
     }
-    // Opens layers from the outside in, one depth at a time, while the drawing stays small.
+    // Opens layers from the outside in, one depth at a time, while the drawing stays small; and those
+    // that hide one unit.
     function openLayers() {
       for (const unit of units()) for (const prefix of prefixes(unit.path)) state.closed.add(prefix);
       for (;;) {
         const before = view();
         const layers = before.filter((box) => box.kind === "layer");
-        if (!layers.length) return;
+        if (!layers.length) break;
         const depth = Math.min(...layers.map((box) => box.path.length));
         const next = layers.filter((box) => box.path.length === depth);
         for (const box of next) state.closed.delete(box.title);
         const after = view().length;
         if (after > MAX_BOXES_OPENED && after > before.length && before.length > 1) {
           for (const box of next) state.closed.add(box.title);
-          return;
+          break;
         }
       }
+      const lonely = view().filter((box) => box.kind === "layer" && box.units.length === 1);
+      for (const box of lonely) for (const prefix of prefixes(box.units[0].path)) state.closed.delete(prefix);
     }
 
     // Links between boxes: the tensors between them, and the decisions that refused to fuse them.
@@ -159,13 +82,14 @@
       const found = new Map();
       const link = (source, target) => {
         const key = `${source} ${target}`;
-        if (!found.has(key)) found.set(key, { source, target, tensors: new Map(), decisions: new Set() });
+        if (!found.has(key)) found.set(key, { source, target, tensors: new Map(), decisions: new Set(), boundaries: [] });
         return found.get(key);
       };
       const feeds = boxes.map(() => new Map());
       const order = edges.map((e) => ({ e, source: owner.get(e.source), target: owner.get(e.target) }))
         .filter(({ source, target }) => source !== target).sort((a, b) => a.target - b.target);
       for (const { e, source, target } of order) {
+        if (e.boundary !== null) link(source, target).boundaries.push(report.boundaries[e.boundary]);
         const size = ops[e.source].outputs[e.output].size;
         const tensors = hidden(source) ? feeds[source] : new Map([[`${e.source} ${e.output}`, { size, source }]]);
         for (const [tensor, from] of tensors) {
@@ -197,42 +121,52 @@
       drawing.scrollTo(0, 0);
     }
 
+    // The lines of a box, the first one its title.
+    function lines(b) {
+      if (b.kind === "kernel") return kernelLines(b.kernel);
+      if (b.kind === "layer") return [b.path.slice(-2).join("/"), contents(b)];
+      if (b.kind === "op") return [b.title, shownLocation(ops[b.op].location).split("/").pop()];
+      const d = decisionOf(b.group);
+      return [b.title, [plural(d?.ops.length ?? b.ops.length, "op"), d?.saving.bytes && `saves ${bytes(d.saving.bytes)}`].filter(Boolean).join(" · ")];
+    }
     function box(cell) {
       const b = cell.node;
-      const d = b.kind === "group" ? decisionOf(b.group) : null;
-      const time = b.kind === "group" ? kernelOf(b.group)?.measured : undefined;
-      const under = b.kind === "group" ? [plural(d?.ops.length ?? b.ops.length, "op"), time ? `${micro(time.median_us)}, ${percent(time.share)}` : d?.saving.bytes && `saves ${bytes(d.saving.bytes)}`].filter(Boolean).join(" · ")
-        : b.kind === "op" ? shownLocation(ops[b.op].location).split("/").pop()
-          : contents(b);
+      const time = b.kernel?.measured;
+      const hue = hueOf.get(b.kernel?.code ?? formed[b.group]?.pass_name);
+      const classes = ["node", b.kind, b.kind === "op" && "single", time && "timed", state.chosen === b.key && "chosen", state.found.includes(b.key) && "found"];
       const pick = () => select(b.key);
       return s("g", {
-        class: `node ${b.kind}${b.kind === "op" ? " single" : ""}${time ? " timed" : ""}${state.chosen === b.key ? " chosen" : ""}`, "data-key": b.key,
-        style: b.kind === "group" ? `--hue:${hueOf.get(formed[b.group].pass_name)}${time ? `;--heat:${heat(time.share)}` : ""}` : undefined,
+        class: classes.filter(Boolean).join(" "), "data-key": b.key,
+        style: hue === undefined ? undefined : `--hue:${hue}${time ? `;--heat:${heat(time.share)}` : ""}`,
         transform: `translate(${cell.x - WIDTH / 2},${cell.y})`, tabindex: "0", role: "button", onclick: pick,
         ondblclick: () => b.kind === "layer" && open(b.title),
         onkeydown: (event) => event.key === "Enter" && pick(),
-      }, s("title", {}, [b.title, b.path.join("/"), ...new Set(b.ops.map((i) => ops[i].location))].slice(0, 8).join("\n")),
+      }, s("title", {}, [b.kernel?.name ?? b.title, b.path.join("/"), ...(b.kernel?.ops ?? new Set(b.ops.map((i) => ops[i].location)))].slice(0, 8).join("\n")),
       b.kind === "layer" && s("rect", { x: 4, y: 4, width: WIDTH, height: HEIGHT, rx: 7 }),
       s("rect", { width: WIDTH, height: HEIGHT, rx: 7 }),
-      s("text", { x: 10, y: 19 }, short(b.kind === "layer" ? b.path.slice(-2).join("/") : b.title, 32)),
-      s("text", { x: 10, y: 36, class: "dim" }, short(under, 36)));
+      lines(b).map((line, i) => s("text", i ? { x: 10, y: 19 + 17 * i, class: "dim" } : { x: 10, y: 19 }, short(line, i ? 37 : 33))));
     }
     function contents(b) {
-      const inside = b.units.filter((unit) => unit.kind === "group").length;
-      return [inside && plural(inside, "group"), b.units.length > inside && plural(b.units.length - inside, "op")].filter(Boolean).join(", ");
+      const of = (kind, noun) => {
+        const inside = b.units.filter((unit) => unit.kind === kind).length;
+        return inside && plural(inside, noun);
+      };
+      return [of("kernel", "kernel"), of("group", "group"), of("op", "op")].filter(Boolean).join(", ");
     }
 
     function arrow(l, boxes, route, cells) {
       const a = cells[l.from], b = cells[l.to];
-      const kept = state.refused && l.decisions.size > 0;
+      const kept = state.refused && (l.decisions.size > 0 || l.boundaries.length > 0);
+      const dotted = kept && (l.decisions.size > 0 || l.boundaries.some((b) => report.reasons[b.reason].refusal));
       const lit = boxes[l.source].key === state.chosen || boxes[l.target].key === state.chosen;
       const bend = Math.max(a.x, b.x) + WIDTH / 2 + 24, ya = a.y + HEIGHT / 2, yb = b.y + HEIGHT / 2;
       const d = route ? path(route) : `M${a.x + WIDTH / 2},${ya}C${bend},${ya} ${bend},${yb} ${b.x + WIDTH / 2},${yb}`;
       const reasons = [...l.decisions].map((n) => report.decisions[n]);
       const size = l.tensors.size ? `${bytes(passed(l))} from ${boxes[l.source].title} to ${boxes[l.target].title}` : "";
       const refusalLines = distinct(reasons).map(({ first }) => `${first.pass}: ${report.reasons[first.reason]?.text ?? "refused"}${first.detail ? `: ${first.detail}` : ""}`);
-      const marks = { class: `edge${lit ? " lit" : ""}${kept ? " refused" : ""}`, d, "marker-end": l.tensors.size ? "url(#arrow)" : undefined };
-      const title = s("title", {}, [size, ...(kept ? ["Not fused:", ...refusalLines] : [])].filter(Boolean).join("\n"));
+      const why = [...l.boundaries.map((b) => `${tensorOf(b)}: ${reasonLine(b)}`), ...(refusalLines.length ? ["Not fused:", ...refusalLines] : [])];
+      const marks = { class: `edge${lit ? " lit" : ""}${dotted ? " refused" : ""}`, d, "marker-end": l.tensors.size ? "url(#arrow)" : undefined };
+      const title = s("title", {}, [size, ...(kept ? why : [])].filter(Boolean).join("\n"));
       if (!kept) return s("path", marks, title);
       const pick = () => selectLink(l, boxes);
       return s("g", { class: "kept", tabindex: "0", role: "button", onclick: pick, onkeydown: (event) => event.key === "Enter" && pick() },
@@ -240,7 +174,10 @@
     }
     function label(l, route) {
       const from = route[route.length - 2], to = route[route.length - 1];
-      return s("text", { class: "bytes", x: (from.x + to.x) / 2, y: (from.y + HEIGHT + to.y) / 2 + 4 }, bytes(passed(l)));
+      const x = (from.x + to.x) / 2, y = (from.y + HEIGHT + to.y) / 2 + 4;
+      const codes = [...new Set(l.boundaries.map((b) => b.reason))];
+      const reason = state.refused && codes.length > 0 && s("text", { class: "bytes why", x, y: y + 5 }, codes.length > 1 ? plural(codes.length, "reason") : codes[0]);
+      return [s("text", { class: "bytes", x, y: reason ? y - 6 : y }, bytes(passed(l))), reason];
     }
     // Frames an open layer if the frame contains no other box.
     function frames(cells) {
@@ -281,9 +218,11 @@
       const head = s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 8, markerHeight: 8, markerUnits: "userSpaceOnUse", orient: "auto" },
         s("path", { d: "M0,0L8,4L0,8z", class: "edge", style: "fill:var(--dim);stroke:none" }));
       const visible = inside.filter((l) => l.tensors.size || state.refused);
-      drawing.replaceChildren(s("svg", { width: plan.width, height: plan.height, viewBox: `0 0 ${plan.width} ${plan.height}` },
+      state.size = [plan.width, plan.height];
+      drawing.replaceChildren(s("svg", { viewBox: `0 0 ${plan.width} ${plan.height}` },
         s("defs", {}, head), frames(plan.cells), visible.map((l) => arrow(l, boxes, routes.get(l), plan.cells)),
         down.map((l) => label(l, routes.get(l))), plan.cells.map((cell) => box(cell))));
+      resize();
       where.textContent = pages > 1
         ? `${state.page * MAX_BOXES + 1}–${state.page * MAX_BOXES + shown.length} of ${kept.length} in program order`
         : `${kept.length} ${kept.length === 1 ? "box" : "boxes"}`;
@@ -292,12 +231,68 @@
       forth.disabled = state.page === pages - 1;
     }
 
+    // --- zoom and search ---
+
+    function resize() {
+      const [width, height] = state.size;
+      add(drawing.firstElementChild, { width: width * state.zoom, height: height * state.zoom }, []);
+    }
+    // Keeps the point at this offset of the drawing's corner where it is.
+    function zoom(to, x = drawing.clientWidth / 2, y = drawing.clientHeight / 2) {
+      const before = state.zoom;
+      state.zoom = Math.min(MAX_ZOOM, Math.max(MIN_ZOOM, to));
+      resize();
+      drawing.scrollLeft = (drawing.scrollLeft + x) * state.zoom / before - x;
+      drawing.scrollTop = (drawing.scrollTop + y) * state.zoom / before - y;
+    }
+    drawing.addEventListener("wheel", (event) => {
+      if (!event.ctrlKey) return;
+      event.preventDefault();
+      const corner = drawing.getBoundingClientRect();
+      zoom(state.zoom * (event.deltaY < 0 ? ZOOM_STEP : 1 / ZOOM_STEP), event.clientX - corner.left, event.clientY - corner.top);
+    }, { passive: false });
+    const zoomBar = () => [["zoom out", "−", () => zoom(state.zoom / ZOOM_STEP)], ["zoom in", "+", () => zoom(state.zoom * ZOOM_STEP)],
+      ["fit the width", "↔", () => zoom(drawing.clientWidth / state.size[0])]]
+      .map(([label, sign, onclick]) => h("button", { class: "button", "aria-label": label, title: label, onclick }, sign));
+
+    function haystackOf(unit) {
+      const inside = unit.kernel ? [unit.kernel.name, unit.kernel.code, unit.kernel.pass ?? "", unit.kernel.kinds, ...unit.kernel.ops, ...unit.kernel.layers]
+        : unit.ops.flatMap((i) => [ops[i].name, ops[i].location]);
+      return [unit.title, unit.path.join("/"), ...inside].join("\n").toLowerCase();
+    }
+    function finder() {
+      const note = h("span", { id: "boxes-found" });
+      let shown = 0;
+      const show = (next) => {
+        shown = state.found.length ? next % state.found.length : 0;
+        note.textContent = state.found.length ? `${shown + 1} of ${state.found.length}` : "nothing matches";
+        if (state.found.length) reveal(state.found[shown]);
+        else draw();
+      };
+      const field = h("input", { type: "search", placeholder: "Find a kernel, layer, op or line", "aria-label": "find in the graph",
+        oninput: () => {
+          const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+          state.found = words.length ? units().filter((unit) => words.every((word) => haystackOf(unit).includes(word))).map((unit) => unit.key) : [];
+          if (words.length) show(0);
+          else {
+            note.textContent = "";
+            draw();
+          }
+        },
+        onkeydown: (event) => event.key === "Enter" && show(shown + 1) });
+      return [field, note];
+    }
+
     // --- the panel next to the drawing ---
+
+    function reveal(key) {
+      select(key);
+      drawing.querySelector(".chosen")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    }
 
     const reach = (key) => h("a", { href: "#graph", onclick: (event) => {
       event.preventDefault();
-      select(key);
-      drawing.querySelector(".chosen")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+      reveal(key);
     } }, units().find((unit) => unit.key === key)?.title ?? key.slice(1));
     const crumbs = (path) => path.length > 0 && h("div", { class: "crumbs" }, prefixes(path).map((prefix, i) => [
       i > 0 && " / ", h("a", { href: "#graph", title: `close ${prefix}`, onclick: (event) => { event.preventDefault(); close(prefix); } }, path[i])]));
@@ -313,8 +308,8 @@
 
     function neighbors(title, list) {
       if (!list.length) return null;
-      return [h("h4", {}, title), h("ul", {}, list.slice(0, MAX_LISTED).map(([key, size]) =>
-        h("li", {}, reach(key), h("span", { class: "dim" }, `  ${bytes(size)}`))))];
+      return [h("h4", {}, title), h("ul", {}, list.slice(0, MAX_LISTED).map(([key, l]) =>
+        h("li", {}, reach(key), h("span", { class: "dim" }, `  ${[bytes(passed(l)), ...new Set(l.boundaries.map((b) => b.reason))].join(", ")}`))))];
     }
 
     function select(key) {
@@ -333,8 +328,8 @@
     }
     function around(boxes, chosen) {
       const all = links(boxes).filter((l) => l.tensors.size);
-      return [neighbors("Producers", all.filter((l) => l.target === chosen).map((l) => [boxes[l.source].key, passed(l)])),
-        neighbors("Users", all.filter((l) => l.source === chosen).map((l) => [boxes[l.target].key, passed(l)]))];
+      return [neighbors("Producers", all.filter((l) => l.target === chosen).map((l) => [boxes[l.source].key, l])),
+        neighbors("Users", all.filter((l) => l.source === chosen).map((l) => [boxes[l.target].key, l]))];
     }
     function layerSide(b) {
       return [h("h3", {}, b.path[b.path.length - 1]), crumbs(b.path.slice(0, -1)), h("div", { class: "dim" }, contents(b)),
@@ -343,24 +338,27 @@
           b.units.length > MAX_LISTED * 2 && h("li", { class: "dim" }, `and ${b.units.length - MAX_LISTED * 2} more`))];
     }
     function unitSide(b) {
-      const d = b.kind === "group" ? decisionOf(b.group) : null;
+      const k = b.kernel;
+      const d = k ? byMatch.get(`${k.function} ${k.pass} ${k.match}`) : b.kind === "group" ? decisionOf(b.group) : null;
       const names = d ? d.op_names : b.ops.map((i) => ops[i].name);
-      const locations = d ? d.ops : b.ops.map((i) => ops[i].location);
+      const locations = k ? k.locations : d ? d.ops : b.ops.map((i) => ops[i].location);
       const own = new Set(locations.filter((l) => l !== "-"));
       const others = refused.filter((r) => r.function === b.function && r.ops.some((l) => own.has(l)));
-      const kernel = b.kind === "group" ? kernelOf(b.group) : undefined;
-      return [h("h3", {}, b.title), crumbs(b.path), h("div", { class: "dim" }, `in @${b.function}`),
-        kernel && kernelSide(kernel),
+      return [h("h3", {}, b.title), crumbs(b.path), b.function && h("div", { class: "dim" }, `in @${b.function}`),
+        k && kernelSide(k),
         d && h("div", {}, `against stock IREE: saves ${bytes(d.saving.bytes)}${d.saving.time && `, ${d.saving.time}`} (modelled)`),
-        d && explanation(d), h("h4", {}, "Ops"), runs(names, locations).map(opLine),
+        d && explanation(d), h("h4", {}, "Ops"),
+        k ? k.ops.map((line) => h("div", { class: "ops" }, line)) : runs(names, locations).map(opLine),
         others.length > 0 && [h("h4", {}, `Refused candidates from the same source lines (${others.length})`), refusals(others)]];
     }
     function selectLink(l, boxes) {
       state.chosen = null;
       const decisions = [...l.decisions].map((n) => report.decisions[n]);
-      side.replaceChildren(h("h3", {}, "Not fused"));
+      side.replaceChildren(h("h3", {}, l.boundaries.length ? "Why these are two kernels" : "Not fused"));
       add(side, {}, [h("div", {}, reach(boxes[l.source].key), l.tensors.size > 0 && h("span", { class: "dim" }, ` passes ${bytes(passed(l))} to `),
-        l.tensors.size === 0 && " and ", reach(boxes[l.target].key)), h("h4", {}, "Reasons"), refusals(decisions)]);
+        l.tensors.size === 0 && " and ", reach(boxes[l.target].key)), h("h4", {}, "Reasons"),
+      h("div", { class: "stack" }, l.boundaries.map((b) => h("div", {}, h("span", { class: "pill no" }, b.reason), " ", h("span", { class: "mono" }, tensorOf(b)), boundaryReason(b)))),
+      refusals(decisions)]);
       draw();
     }
     const refusals = (decisions) => h("div", { class: "stack" }, distinct(decisions).slice(0, MAX_LISTED).map(({ first, count }) => h("div", {},
@@ -393,8 +391,7 @@
         previous.disabled = state.step === 0;
         next.disabled = state.step === steps.length;
         if (step && step.group !== null) {
-          select(`g${step.group}`);
-          drawing.querySelector(".chosen")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+          reveal(`g${step.group}`);
           return;
         }
         select(null);
@@ -415,19 +412,21 @@
       onchange: (event) => { state[name] = event.target.checked; draw(); },
     }), ` ${text}`);
     const uses = new Map();
-    for (const g of formed) uses.set(g.pass_name, (uses.get(g.pass_name) ?? 0) + 1);
-    at("graph").append(h("h2", {}, "Fusion graph ", h("small", {}, report.kernels.some((k) => k.measured) ? "kernels and layers as boxes, the slowest darkest; tensors as arrows" : "kernels and layers as boxes, tensors as arrows")),
+    for (const name of report.kernels.length ? report.kernels.map((k) => k.code) : formed.map((g) => g.pass_name)) uses.set(name, (uses.get(name) ?? 0) + 1);
+    at("graph").append(h("h2", {}, "Graph ", h("small", {}, !report.kernels.length ? "groups, ops and layers as boxes, tensors as arrows"
+      : `the kernels of the final program, tensors as arrows with the reason between two kernels${report.kernels.some((k) => k.measured) ? "; the slowest is darkest" : ""}`)),
       h("div", { class: "card scroll" },
-        h("div", { class: "pager" }, back, forth, where, h("span", { style: "flex:1" }),
-          ops.some((op) => op.group === null) && check("single", "ops in no group"),
-          report.graph.refused.length > 0 && check("refused", "refused fusions")),
+        h("div", { class: "pager" }, back, forth, where, zoomBar(), finder(), h("span", { style: "flex:1" }),
+          !report.kernels.length && ops.some((op) => op.group === null) && check("single", "ops in no group"),
+          report.graph.refused.length > 0 && check("refused", "refused fusions"),
+          report.kernels.length > 0 && report.boundaries.length > 0 && check("refused", "reasons")),
         steps.length > 0 && stepBar(),
         h("div", { class: "canvas", style: "border-top:1px solid var(--line)" }, drawing, side),
         h("div", { class: "legend" }, [...uses].map(([name, count]) =>
-          h("span", {}, h("i", { style: `--hue:${hueOf.get(name)}` }), `${name === "iree" ? "fused by IREE" : name} ×${count}`)))));
+          h("span", {}, h("i", { style: `--hue:${hueOf.get(name)}` }), `${name === "iree" ? "code of IREE" : name} ×${count}`)))));
     openLayers();
     const first = view();
-    select((first.find((b) => b.kind === "group") ?? first[0]).key);
+    select((first.find((b) => b.kind !== "op") ?? first[0]).key);
     const middle = drawing.querySelector(".chosen").getBoundingClientRect();
     drawing.scrollLeft = middle.left + middle.width / 2 - drawing.getBoundingClientRect().left - drawing.clientWidth / 2;
   }

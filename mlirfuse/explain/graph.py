@@ -1,8 +1,8 @@
 """The grouped module as a graph: its ops, the tensors between them, groups, layers of the model.
 
 Reshapes, slices, constants and other ops without a dispatch of their own are left out: an edge
-leads from the producer of a tensor to its user. `--graph`, the HTML report and `Report.graph` all
-show this graph.
+leads from the producer of a tensor to its user. `Report.graph` holds this graph; that of a compiled
+program is made by `kernel_graph`.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ class Op:
       layer: the part of the model that it comes from, e.g. `blocks/0/norm`; empty when unknown.
       group: index of its group; None for an op in no group.
       outputs: its results.
+      kernel: index of the kernel of the final program that it stands for; None for an op.
     """
 
     function: str
@@ -59,6 +60,7 @@ class Op:
     layer: str
     group: int | None
     outputs: tuple[Output, ...]
+    kernel: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,11 +71,13 @@ class Edge:
       source: index of its producer.
       output: index of the producer's result.
       target: index of its user.
+      boundary: index of the boundary between two kernels of the final program; None between ops.
     """
 
     source: int
     output: int
     target: int
+    boundary: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,22 +89,17 @@ class Group:
       pass_name: name of the pass.
       match: ordinal of the pass's match.
       layer: the innermost part of the model that all its ops come from.
-      kernel: index of its kernel in the final program; None where that is not known.
     """
 
     function: str
     pass_name: str
     match: int
     layer: str
-    kernel: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Graph:
-    """Ops in program order, groups of passes in the order of their first op, and the edges.
-
-    Groups that IREE formed follow those of the passes.
-    """
+    """Ops in program order, groups of passes in the order of their first op, and the edges."""
 
     ops: tuple[Op, ...] = ()
     groups: tuple[Group, ...] = ()
@@ -119,6 +118,11 @@ class Graph:
         )
         groups = (Group(**group) for group in entry["groups"])
         return cls(tuple(made), tuple(groups), tuple(Edge(**edge) for edge in entry["edges"]))
+
+    @property
+    def has_kernels(self) -> bool:
+        """Whether its ops are the kernels of a program, and its edges boundaries with reasons."""
+        return any(op.kernel is not None for op in self.ops)
 
     def members(self) -> list[list[int]]:
         """The indices of the ops of each group."""
@@ -295,7 +299,12 @@ class Refused:
 
 
 def refused(graph: Graph, decisions: Sequence[Decision]) -> list[Refused]:
-    """The pairs of ops of refused candidates, found by their locations in the model."""
+    """The pairs of ops of refused candidates, found by their locations in the model.
+
+    A graph of kernels has none: its edges have the reasons.
+    """
+    if graph.has_kernels:
+        return []
     by_location: dict[tuple[str, str], dict[int, None]] = {}
     distinct: dict[Decision, int] = {}
     for index, decision in enumerate(decisions):
@@ -354,7 +363,9 @@ class Step:
 
 
 def steps(graph: Graph, decisions: Sequence[Decision]) -> list[Step]:
-    """The groups and rewrites of a module in order of application."""
+    """The groups and rewrites of a module in order of application; none in a graph of kernels."""
+    if graph.has_kernels:
+        return []
     group_of = {(g.function, g.pass_name, g.match): index for index, g in enumerate(graph.groups)}
     found: list[Step] = []
     for index, decision in enumerate(decisions):

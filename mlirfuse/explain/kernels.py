@@ -39,7 +39,15 @@ def tensor(operand: Operand) -> str:
     return "x".join([*sizes, operand.dtype])
 
 
-def _tensors(kernel: FinalKernel) -> str:
+def op_kinds(kernel: FinalKernel) -> str:
+    """The kinds of ops in a kernel, each once, as `matmul + generic`."""
+    names = dict.fromkeys(name.rpartition(".")[2] for name in kernel.op_names)
+    computing = [name for name in names if name != "constant"] or [*names]
+    return printable(" + ".join(computing))
+
+
+def signature(kernel: FinalKernel) -> str:
+    """The types of the tensors that a kernel reads and writes."""
     read = ", ".join(tensor(o) for o in kernel.operands if not o.is_result)
     written = ", ".join(tensor(o) for o in kernel.operands if o.is_result)
     return f"({read}) -> {written}"
@@ -49,6 +57,20 @@ def _formed(kernel: FinalKernel) -> str:
     if kernel.pass_name is None:
         return "formed by IREE"
     return f"formed by {printable(kernel.pass_name)} match {kernel.match}"
+
+
+def label_lines(kernel: FinalKernel) -> list[str]:
+    """The lines of a kernel in a drawing: its kinds of ops, what formed it, tensors and code."""
+    kinds = ": ".join(filter(None, (op_kinds(kernel), _formed(kernel))))
+    code = "code of IREE" if kernel.code == IREE else printable(kernel.code)
+    return [kinds, signature(kernel), code]
+
+
+def boundary_lines(boundary: Boundary) -> list[str]:
+    """The reason of a boundary with its detail, and the hint."""
+    detail = f" ({printable(boundary.detail)})" if boundary.detail else ""
+    reason = f"{boundary.reason.code}: {boundary.reason.text}{detail}"
+    return [reason, f"hint: {boundary.hint}"]
 
 
 def _count(value: int | None) -> str:
@@ -90,7 +112,7 @@ def kernels_text(report: Report) -> str:
         lines.append(_aligned(row, widths))
         if kernel.function:
             loop = "" if kernel.calls is not None else "; in a loop or branch"
-            lines.append(f"      {_formed(kernel)}{loop}: {_tensors(kernel)}")
+            lines.append(f"      {_formed(kernel)}{loop}: {signature(kernel)}")
         lines.extend(f"        {line}" for line in op_runs(kernel))
     lines.append(_totals(report.kernels))
     return "\n".join(lines) + "\n"

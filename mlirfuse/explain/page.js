@@ -54,7 +54,7 @@
   const refused = report.decisions.filter((d) => !d.taken);
   const passNames = [...new Set(report.decisions.map((d) => d.pass))];
   const hueOf = new Map(
-    [...new Set(report.graph.groups.map((g) => g.pass_name))]
+    [...new Set([...report.graph.groups.map((g) => g.pass_name), ...report.kernels.map((k) => k.code)])]
       .map((name, i) => [name, HUES[i % HUES.length]]));
 
   function header() {
@@ -64,7 +64,8 @@
     const flip = () => {
       root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
     };
-    const links = [["kernels", "Kernels"], ["graph", "Graph"], ["boundaries", "Boundaries"], ["passes", "Passes"], ["decisions", "Decisions"],
+    const links = [["kernels", "Kernels"], ["stock", "Stock"], ["graph", "Graph"],
+      ["boundaries", "Boundaries"], ["passes", "Passes"], ["decisions", "Decisions"],
       ["reasons", "Reasons"], ["ir", "IR"]];
     at("top").append(h("div", { class: "bar" },
       h("h1", {}, report.title),
@@ -174,7 +175,8 @@
       (!filter.pass || d.pass === filter.pass) &&
       (!filter.reason || d.reason === filter.reason) &&
       words.every((word) => haystack[i].includes(word)));
-    if (filter.sort !== "order") found.sort((a, b) => (b[filter.sort] ?? -1) - (a[filter.sort] ?? -1));
+    const value = (d) => (filter.sort === "bytes_saved" ? d.saving.bytes : d[filter.sort]) ?? -1;
+    if (filter.sort !== "order") found.sort((a, b) => value(b) - value(a));
     return found;
   }
 
@@ -302,6 +304,10 @@
 
   /*KERNELS*/
 
+  /*STOCK*/
+
+  /*LAYOUT*/
+
   /*GRAPH*/
 
   // --- IR -------------------------------------------------------------------------------------
@@ -335,16 +341,18 @@
 
   function ir() {
     const parts = [];
-    if (report.steps.length) parts.push(lazily("Changes of each pass, in order", stepper));
+    if (report.steps?.length) parts.push(lazily("Changes of each pass, in order", stepper));
     for (const [title, text] of [["IR before the passes", report.before], ["IR after the passes", report.after]]) {
       if (text) parts.push(lazily(title, () => h("pre", {}, text)));
     }
+    if (!parts.length && report.steps) parts.push(h("div", { class: "card dim" }, "No pass changed the module."));
     if (parts.length) at("ir").append(h("h2", {}, "IR"), h("div", { class: "stack" }, parts));
   }
 
   summary();
   measured();
   kernels();
+  stock();
   graph();
   boundaries();
   passes();

@@ -15,8 +15,8 @@ from typing import Any
 
 from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Reason, Report
-from mlirfuse.explain import final_groups, graph
-from mlirfuse.explain.page_kernels import kernel_rows
+from mlirfuse.explain import graph, kernel_graph
+from mlirfuse.explain.page_kernels import kernel_rows, stock_rows
 from mlirfuse.explain.savings import Savings
 from mlirfuse.options import FusionOptions, switches
 from mlirfuse.support.atomic_file import replacing
@@ -48,6 +48,7 @@ def html(
     speedups: Mapping[str, float] | None = None,
     steps: Iterable[Step] | None = None,
     measured: Sequence[Mapping[str, Any]] = (),
+    stock_measured: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Writes the report as one HTML file without references to anything outside it.
 
@@ -56,20 +57,24 @@ def html(
       path: output file, which is replaced atomically.
       title: heading of the page, e.g. the model's name.
       before: the module before the passes, as text.
-      after: the module after the passes, as text. The graph is drawn from it, with source lines
-        when the text has locations; otherwise from `report.graph`; without either, the ops of the
-        groups are drawn without edges.
+      after: the module after the passes, as text. Without kernels of a compiled program the graph
+        is drawn from it, with source lines when the text has locations; otherwise from
+        `report.graph`; without either, the ops of the groups are drawn without edges.
       timings: program (`stock`, `fused`, others) -> time of a call in milliseconds.
       speedups: program -> speedup over stock; None for the quotients of the timings.
-      steps: for each pass that changed something, its name and the IR before and after it.
+      steps: for each pass that changed something, its name and the IR before and after it; None
+        where that is not known. `ir_files.read` gives them, with `before` and `after`.
       measured: the kernels of a profile, as `KernelProfile.to_dict` gives them.
+      stock_measured: the same of stock IREE's program.
 
     Raises:
       UsageError: the file cannot be written.
       MlirfuseError: `after` is not MLIR.
     """
-    drawn = graph.of_report(report) if after is None else graph.of_text(after)
-    drawn = final_groups.by_kernels(drawn, report.kernels)
+    if after is not None and not report.kernels:
+        drawn = graph.of_text(after)
+    else:
+        drawn = kernel_graph.of_report(report)
     savings = Savings(report)
     data = {
         "title": title,
@@ -83,18 +88,19 @@ def html(
         "decisions": [d.to_dict() | {"saving": savings.entry(d)} for d in report.decisions],
         "savings": {"bytes": savings.total(), "notes": list(savings.notes())},
         "reasons": {
-            r.code: {"text": r.text, "hint": r.hint}
+            r.code: {"text": r.text, "hint": r.hint, "refusal": kind is Reason}
             for kind in (Reason, BoundaryReason)
             for r in kind
         },
         "kernels": kernel_rows(report.kernels, measured),
+        "stock": stock_rows(report, stock_measured),
         "boundaries": [boundary.to_dict() for boundary in report.boundaries],
         "timings": dict(timings or {}),
         "speedups": _speedups(timings or {}, speedups),
         "graph": _drawing(drawn, report),
         "before": _shown(before),
         "after": _shown(after),
-        "steps": [{"title": name, "diff": difference(a, b)} for name, a, b in steps or ()],
+        "steps": None if steps is None else _changes(steps),
     }
     with replacing(Path(path)) as staged:
         staged.write_text(_page(data), encoding="utf-8")
@@ -140,6 +146,10 @@ def _shown(text: str | None) -> str | None:
     )
 
 
+def _changes(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    return [{"title": name, "diff": difference(before, after)} for name, before, after in steps]
+
+
 def difference(before: str, after: str) -> list[str]:
     """A unified diff of two modules that ignores renamed values and maps."""
     old, new = before.splitlines(), after.splitlines()
@@ -169,7 +179,7 @@ def _page(data: Mapping[str, Any]) -> str:
     # Inside a script element only `<` can end it or open a comment; JSON may spell it \u003c.
     encoded = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
     script = _resource("page.js")
-    for name in ("graph", "kernels"):
+    for name in ("kernels", "stock", "layout", "graph"):
         script = script.replace(f"/*{name.upper()}*/", _resource(f"{name}.js").strip())
     parts = {"STYLE": _resource("page.css"), "SCRIPT": script, "DATA": encoded}
     return re.sub(r"/\*(STYLE|SCRIPT|DATA)\*/", lambda m: parts[m[1]], _resource("page.html"))

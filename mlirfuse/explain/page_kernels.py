@@ -6,10 +6,14 @@ import collections
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mlirfuse.explain.kernels import op_runs, tensor
+from mlirfuse.core import Report
+from mlirfuse.explain.kernels import op_kinds, op_runs, tensor
+from mlirfuse.explain.traffic import against
 from mlirfuse.final_kernels import FinalKernel
 
-_MEASURED = ("median_us", "share", "bytes_per_second", "copy_share", "peak_share", "bound")
+_MEASURED = (
+    *("min_us", "median_us", "share", "bytes_per_second", "copy_share", "peak_share", "bound"),
+)
 """Fields of a profile's kernel that the page shows."""
 
 
@@ -28,12 +32,15 @@ def kernel_rows(
     counts = collections.Counter(kernel.name for kernel in kernels)
     return [
         {
+            "index": index,
             "name": kernel.name,
-            "function": kernel.function,
+            "function": kernel.model_function,
             "code": kernel.code,
             "pass": kernel.pass_name,
             "match": kernel.match,
+            "kinds": op_kinds(kernel),
             "ops": op_runs(kernel),
+            "locations": [*dict.fromkeys(kernel.ops)],
             "layers": [*dict.fromkeys(filter(None, kernel.layers))],
             "reads": [tensor(o) for o in kernel.operands if not o.is_result],
             "writes": [tensor(o) for o in kernel.operands if o.is_result],
@@ -43,8 +50,31 @@ def kernel_rows(
             "workgroups": None if kernel.workgroups is None else list(kernel.workgroups),
             "measured": _times(kernel, by_name[kernel.name], counts[kernel.name]),
         }
-        for kernel in kernels
+        for index, kernel in enumerate(kernels)
     ]
+
+
+def stock_rows(report: Report, measured: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The kernels of stock IREE's program, and which of them have the source ops of ours.
+
+    Args:
+      report: the report of our program; its `stock_kernels` are empty where they are not known.
+      measured: the kernels of a profile of stock IREE's program.
+    """
+    ours = {id(kernel): index for index, kernel in enumerate(report.kernels)}
+    stock = {id(kernel): index for index, kernel in enumerate(report.stock_kernels)}
+    return {
+        "kernels": kernel_rows(report.stock_kernels, measured),
+        "sets": [
+            {
+                "ours": [ours[id(kernel)] for kernel in found.kernels],
+                "stock": [stock[id(kernel)] for kernel in found.stock],
+                "bytes": found.bytes,
+                "stock_bytes": found.stock_bytes,
+            }
+            for found in against(report.kernels, report.stock_kernels)
+        ],
+    }
 
 
 def _times(

@@ -181,13 +181,15 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     with ir.InsertionPoint(root), root.location:
         if plan.split is None:
             pair = [value.owner.operation for value in plan.values]
-            made = [contraction_builder.several_results([(op, op.operands[1]) for op in pair])]
+            with ir.Location.fused([op.location for op in pair]):
+                made = [contraction_builder.several_results([(op, op.operands[1]) for op in pair])]
             values = list(made[0].results)
         else:
             made, values = contraction_builder.parts(plan.split)
         known = dict(zip(plan.values, values, strict=True))
         for op in plan.between:
-            made.append(contraction_builder.elementwise(op, known))
+            with op.location:
+                made.append(contraction_builder.elementwise(op, known))
             known[op.results[0]] = made[-1].results[0]
         reshape = plan.split.reshape if plan.split else None
         old = root.results[0]

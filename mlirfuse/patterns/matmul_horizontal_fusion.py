@@ -211,10 +211,12 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 def _build_several(plan: _SeveralResults) -> list[ir.Operation]:
     pairs = [(op, op.operands[1]) for op in plan.contractions]
-    made = [contraction_builder.several_results(pairs)]
+    with ir.Location.fused([op.location for op in plan.contractions]):
+        made = [contraction_builder.several_results(pairs)]
     known = dict(zip((op.results[0] for op in plan.contractions), made[0].results, strict=True))
     for op in plan.epilogue:
-        made.append(contraction_builder.elementwise(op, known))
+        with op.location:
+            made.append(contraction_builder.elementwise(op, known))
         known[op.results[0]] = made[-1].results[0]
     for old, new in known.items():
         old.replace_all_uses_with(new)
@@ -235,7 +237,8 @@ def _build_concatenated(plan: _Concatenated) -> list[ir.Operation]:
     lengths = _sizes(ends, axis)
     offsets = itertools.accumulate(lengths, initial=0)
     for end, offset, length in zip(ends, offsets, lengths, strict=False):
-        part = slice_builder.take(whole, axis, offset, length)
+        with end.owner.location:
+            part = slice_builder.take(whole, axis, offset, length)
         end.replace_all_uses_with(part.results[0])
     return made
 

@@ -153,7 +153,8 @@ def add_reports(parser: Parser) -> None:
     group.add_argument(
         "--graph",
         metavar="FILE.dot|FILE.json",
-        help="draw groups, tensors and refusals, for Graphviz or Model Explorer",
+        help="draw the kernels (of mlirfuse-opt: the groups), the tensors between them and the"
+        " reasons, for Graphviz or Model Explorer",
     )
 
 

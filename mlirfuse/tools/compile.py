@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import flag
+from mlirfuse.support import temporary
 from mlirfuse.support.atomic_file import replacing
 from mlirfuse.support.contained import described, trace
 from mlirfuse.tools import answers, arguments, files
@@ -106,8 +108,10 @@ def _work(argv: Sequence[str]) -> int:
         page = stack.enter_context(replacing(args.report)) if args.report else None
         decisions = stack.enter_context(replacing(args.decisions)) if args.decisions else None
         drawing = stack.enter_context(replacing(args.graph)) if args.graph else None
+        dumped = stack.enter_context(_dumping(args))
         with shown(f"compiling {args.model} for {args.target}"):
-            fused = _verified(args, options) if args.verify else _compile(args, options)
+            build = _verified if args.verify else _compile
+            fused = build(args, options, dumped)
         fused.save(program)
         if decisions is not None:
             text = json.dumps(fused.report.to_dict(), indent=answers.JSON_INDENT)
@@ -120,8 +124,9 @@ def _work(argv: Sequence[str]) -> int:
         if page is not None:
             with _rendering(options, "--report", page):
                 from mlirfuse import explain
+                from mlirfuse.explain import ir_files
 
-                explain.html(fused.report, page, title=args.model)
+                explain.html(fused.report, page, title=args.model, **ir_files.read(dumped))
     if args.verbose:
         for done in fused.report.passes:
             answers.log_pass(done)
@@ -184,7 +189,7 @@ def _check(args: argparse.Namespace, options: FusionOptions) -> None:
         raise UsageError("--verify and --measure are both given; give one after the other")
 
 
-def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
+def _compile(args: argparse.Namespace, options: FusionOptions, dumped: Path | None) -> FusedModule:
     from mlirfuse import api
 
     return api.compile(
@@ -197,15 +202,26 @@ def _compile(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         count_stock=args.count_stock,
         cache=not args.no_cache,
         timeout=args.timeout,
-        dump_ir_dir=_dump_ir_dir(args),
+        dump_ir_dir=dumped,
     )
 
 
-def _dump_ir_dir(args: argparse.Namespace) -> Path | None:
-    return None if args.dump_ir_dir is None else files.directory(args.dump_ir_dir)
+@contextlib.contextmanager
+def _dumping(args: argparse.Namespace) -> Iterator[Path | None]:
+    """The folder for the IR around the passes: an empty one where the page shows it."""
+    wanted = None if args.dump_ir_dir is None else files.directory(args.dump_ir_dir)
+    if not args.report or args.stock:
+        yield wanted
+        return
+    with temporary.folder("mlirfuse-ir-") as folder:
+        try:
+            yield folder
+        finally:
+            if wanted is not None:
+                shutil.copytree(folder, wanted, dirs_exist_ok=True)
 
 
-def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
+def _verified(args: argparse.Namespace, options: FusionOptions, dumped: Path | None) -> FusedModule:
     """Compiles past the cache, and prints the distance of the results from the unfused program's.
 
     Raises:
@@ -223,8 +239,8 @@ def _verified(args: argparse.Namespace, options: FusionOptions) -> FusedModule:
         timeout=args.timeout,
         count_stock=args.count_stock,
     ) as work:
-        if (folder := _dump_ir_dir(args)) is not None:
-            work.dump(folder)
+        if dumped is not None:
+            work.dump(dumped)
         found = verify.check(work, groups=args.verify == "groups")
         sys.stderr.write(found.text())
         if not found.ok:

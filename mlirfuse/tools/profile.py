@@ -155,7 +155,10 @@ def _work(argv: Sequence[str]) -> int:
         timeline = stack.enter_context(replacing(args.trace)) if args.trace else None
         page = stack.enter_context(replacing(args.report)) if args.report else None
         dumped = stack.enter_context(temporary.folder("mlirfuse-kernels-"))
-        program, found = _profile(args, options, inputs, dumped)
+        shown_ir = None
+        if args.report and not args.model.endswith(_PROGRAM):
+            shown_ir = stack.enter_context(temporary.folder("mlirfuse-ir-"))
+        program, found = _profile(args, options, inputs, dumped, shown_ir)
         if document is not None:
             document.write_text(_json(found), encoding="utf-8")
         if timeline is not None:
@@ -163,8 +166,7 @@ def _work(argv: Sequence[str]) -> int:
         if page is not None:
             from mlirfuse import explain
 
-            measured = [kernel.to_dict() for kernel in found.kernels]
-            explain.html(program.report, page, title=args.model, measured=measured)
+            explain.html(program.report, page, title=args.model, **_page(found, shown_ir))
         if folder is not None:
             from mlirfuse.debug import kernel_dump
 
@@ -174,6 +176,18 @@ def _work(argv: Sequence[str]) -> int:
     else:
         sys.stdout.write(found.text(top=args.top, color=sys.stdout.isatty()))
     return 0
+
+
+def _page(found: Profile, shown_ir: Path | None) -> dict[str, Any]:
+    """The measured kernels, and the IR of a model, as arguments of `explain.html`."""
+    from mlirfuse.explain import ir_files
+
+    stock = () if found.comparison is None else found.comparison.stock.kernels
+    return {
+        "measured": [kernel.to_dict() for kernel in found.kernels],
+        "stock_measured": [kernel.to_dict() for kernel in stock],
+        **ir_files.read(shown_ir),
+    }
 
 
 def _json(found: Profile) -> str:
@@ -231,10 +245,14 @@ def _keep_from_dump(read: Sequence[str], name: str | None) -> None:
 
 
 def _profile(
-    args: argparse.Namespace, options: FusionOptions, inputs: Sequence[Array], dumped: Path
+    args: argparse.Namespace,
+    options: FusionOptions,
+    inputs: Sequence[Array],
+    dumped: Path,
+    shown_ir: Path | None,
 ) -> tuple[FusedModule, Profile]:
     """Compiles or loads the program, and measures it; with stock IREE's where that is asked for."""
-    program = _program(args, options, dumped)
+    program = _program(args, options, dumped, shown_ir)
     if args.verbose:
         print(program, file=sys.stderr)
     with _progress(f"profiling {args.model}"):
@@ -252,6 +270,7 @@ def _profile(
             stock=True,
             timeout=args.timeout,
         )
+        program.report.set_stock(stock.report)
         return program, against.compare(found, _measured(args, _placed(args, stock), inputs))
 
 
@@ -265,7 +284,9 @@ def _measured(args: argparse.Namespace, program: FusedModule, inputs: Sequence[A
     )
 
 
-def _program(args: argparse.Namespace, options: FusionOptions, dumped: Path) -> FusedModule:
+def _program(
+    args: argparse.Namespace, options: FusionOptions, dumped: Path, shown_ir: Path | None
+) -> FusedModule:
     if args.model.endswith(_PROGRAM):
         from mlirfuse.runtime import load
 
@@ -290,6 +311,7 @@ def _program(args: argparse.Namespace, options: FusionOptions, dumped: Path) -> 
             function=args.function,
             timeout=args.timeout,
             cache=args.dump_kernels is None,
+            dump_ir_dir=shown_ir,
         )
     return _placed(args, made)
 

@@ -25,6 +25,9 @@ from mlirfuse.torch_backend.reports import ProgramReport, TorchReport
 DEBUG_VARIABLE = "TORCH_COMPILE_DEBUG"
 """PyTorch's variable of the environment that asks for folders of each compiled graph."""
 
+IMPORTED, GROUPED = "imported.mlir", "grouped.mlir"
+"""The IR of a program after the import, and with the groups of the passes."""
+
 SUBFOLDER = "mlirfuse"
 """Our folder beside `torchdynamo` and `torchinductor` in a run's folder of PyTorch."""
 
@@ -64,13 +67,25 @@ def _unwritable(root: Path, why: str) -> UsageError:
     return UsageError(f"options: cannot write to the folder {root}: {why}")
 
 
-def write_reports(folder: Path, graph: TorchReport) -> None:
-    """Writes the page, the decisions and the explanation of each program of a graph."""
+Texts = Mapping[str, str]
+"""Names of files and their contents."""
+
+
+def write_reports(
+    folder: Path, graph: TorchReport, programs: Mapping[str, Texts] | None = None
+) -> None:
+    """Writes the page, the decisions and the explanation of each program of a graph.
+
+    Args:
+      folder: of the graph.
+      graph: its report.
+      programs: name of a program -> its IR, for the page; None where it was not kept.
+    """
     (folder / "left_to_pytorch.txt").write_text(graph.left_text(), encoding="utf-8")
     for program in graph.programs:
         place = program_folder(folder, program.name, graph)
         place.mkdir(exist_ok=True)
-        _write_program(place, graph, program)
+        _write_program(place, graph, program, (programs or {}).get(program.name, {}))
 
 
 def program_folder(folder: Path, name: str, graph: TorchReport) -> Path:
@@ -78,17 +93,23 @@ def program_folder(folder: Path, name: str, graph: TorchReport) -> Path:
     return folder if len(graph.programs) == 1 and not graph.left else folder / name
 
 
-def _write_program(folder: Path, graph: TorchReport, program: ProgramReport) -> None:
+def _write_program(folder: Path, graph: TorchReport, program: ProgramReport, texts: Texts) -> None:
     from mlirfuse import explain
 
     title = f"torch.compile {graph.name} {program.name}"
-    explain.html(program.report, folder / "report.html", title=title)
+    explain.html(
+        program.report,
+        folder / "report.html",
+        title=title,
+        before=texts.get(IMPORTED),
+        after=texts.get(GROUPED),
+    )
     decisions = json.dumps(program.report.to_dict(), indent=1)
     (folder / "decisions.json").write_text(f"{decisions}\n", encoding="utf-8")
     (folder / "explain.txt").write_text(program.explain(), encoding="utf-8")
 
 
-def write_texts(folder: Path, texts: Mapping[str, str]) -> None:
+def write_texts(folder: Path, texts: Texts) -> None:
     """Writes files."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CompileFailedError, ImportFailedError
+from mlirfuse.torch_backend import files
 from mlirfuse.torch_backend.options import SOURCE, BackendOptions
 
 if TYPE_CHECKING:
@@ -142,9 +143,9 @@ class Program:
 
 def _texts(compilation: Compilation) -> dict[str, str]:
     """The IR after the import, and with the groups of the passes, without the data."""
-    paths = {"imported.mlir": compilation.imported.path}
+    paths = {files.IMPORTED: compilation.imported.path}
     if not compilation.stock:
-        paths["grouped.mlir"] = compilation.grouped()
+        paths[files.GROUPED] = compilation.grouped()
     return {name: _text(path) for name, path in paths.items()}
 
 

@@ -155,7 +155,11 @@ def check_debug(folder):
     for part in ("part_0", "part_1"):
         assert names(folder / part) == {*REPORT, *IR}
     assert "linalg." in (folder / "part_0" / "imported.mlir").read_text()
-    assert "mlirfuse.pass" in (folder / "part_0" / "grouped.mlir").read_text()
+    grouped = (folder / "part_0" / "grouped.mlir").read_text()
+    assert "mlirfuse.pass" in grouped
+    page = (folder / "part_0" / "report.html").read_text()
+    assert '"after":null' not in page
+    assert "mlirfuse.pass" in page
 
 
 def test_debug_folder_of_an_option(tmp_path):

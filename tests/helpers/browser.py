@@ -1,5 +1,7 @@
-"""Pages in a headless Chromium."""
+"""HTML reports: their data, and the page in a headless Chromium."""
 
+import json
+import re
 import shutil
 import subprocess
 
@@ -7,6 +9,12 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 browser = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (Debian package chromium)")
+
+
+def page_data(path):
+    """The data of a report."""
+    text = path.read_text(encoding="utf-8")
+    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
 def browse(path, fragment="", script=""):

@@ -26,6 +26,22 @@ class Mlp(torch.nn.Module):
         return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
 
 
+class Pair(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(64, 128, bias=False)
+        self.up = torch.nn.Linear(64, 128, bias=False)
+
+    def forward(self, x):
+        return self.gate(x), self.up(x)
+
+
+class Gate(Pair):
+    def forward(self, x):
+        gate, up = super().forward(x)
+        return torch.nn.functional.silu(gate) * up
+
+
 class Conv(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -93,6 +109,27 @@ def test_a_kernel_names_its_ops_layer_group_and_tensors():
     assert up.operands[0].shape == norm.operands[-1].shape == (8, 64)
     assert [o.shape for o in down.operands if o.is_result] == [(8, 64)]
     assert up.flops >= 2 * 8 * 64 * 256
+
+
+@pytest.mark.parametrize(
+    ("module", "dtype", "pass_name"),
+    [
+        (Pair, torch.float32, "matmul_horizontal_fusion"),  # weights concatenated
+        (Pair, torch.float16, "matmul_horizontal_fusion"),  # two results
+        (Gate, torch.float16, "inference_swiglu_fusion"),
+    ],
+)
+def test_a_kernel_of_merged_contractions_names_all_of_them(module, dtype, pass_name):
+    program = mlirfuse.compile(
+        module().eval().to(dtype),
+        (torch.randn(64, 64, dtype=dtype),),
+        target="cuda:sm_90",
+        disable_feature=["kernels", "fallback"],
+    )
+    (merged,) = (k for k in program.kernels if k.pass_name == pass_name)
+    assert {"gate", "up"} <= set(merged.layers)
+    slices = [k.layers for k in program.kernels if k is not merged]
+    assert slices in ([], [("gate",), ("up",)])
 
 
 def test_equal_layers_keep_their_own_names():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import mlirfuse
+from helpers.browser import page_data
 from mlirfuse import targets
 from mlirfuse.compilation import open_model, resolved
 from mlirfuse.core import CompileFailedError, MlirfuseError, UsageError
@@ -206,7 +207,15 @@ def test_a_call_with_too_many_events_is_an_error(capsys):
 
 
 def test_stock_is_measured_beside_it(capsys):
-    assert main(["m.mlir", *ARGUMENTS, "--calls=3", "--against-stock", "--json=p.json"]) == 0
+    argv = [
+        "m.mlir",
+        *ARGUMENTS,
+        "--calls=3",
+        "--against-stock",
+        "--json=p.json",
+        "--report=p.html",
+    ]
+    assert main(argv) == 0
     found = json.loads(Path("p.json").read_text())
     assert found["stock"].keys() == PROFILE - {"schema", "stock"} | {
         "sets",
@@ -217,6 +226,11 @@ def test_stock_is_measured_beside_it(capsys):
         found["stock"]["min_wall_us"] / found["min_wall_us"]
     )
     assert "stock IREE: the median call" in capsys.readouterr().out
+    page = page_data(Path("p.html"))
+    times = [k["measured"]["min_us"] for k in (*page["kernels"], *page["stock"]["kernels"])]
+    assert min(times) > 0
+    assert page["stock"]["sets"]
+    assert page["dispatches"]["stock"] == len(page["stock"]["kernels"])
 
 
 def test_vulkan_has_timestamps(vulkan, capsys):

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from helpers.browser import page_data
 from mlirfuse.core import MlirfuseError, Numerics, UsageError
 from mlirfuse.options import switches
 from mlirfuse.patterns import PASSES
@@ -658,8 +659,13 @@ def test_compile_writes_program_page_graph_and_decisions(program):
     assert decisions["schema"] == 1
     assert decisions["dispatches"]["fused"] == 1
     assert [d["pass"] for d in decisions["decisions"] if d["taken"]] == ["rms_norm_fusion"]
-    assert "rms_norm_fusion" in program.with_suffix(".html").read_text()
-    assert 'label="rms_norm_fusion match 0' in program.with_suffix(".dot").read_text()
+    found = page_data(program.with_suffix(".html"))
+    (kernel,) = decisions["kernels"]
+    assert [k["name"] for k in found["kernels"]] == [kernel["name"]]
+    assert "flow.dispatch.region" not in found["before"]
+    assert "flow.dispatch.region" in found["after"]
+    assert "rms_norm_fusion" in [step["title"] for step in found["steps"]]
+    assert f'label="#0 {kernel["name"]}' in program.with_suffix(".dot").read_text()
     assert len(list(program.parent.iterdir())) == 5
 
 
@@ -674,6 +680,17 @@ def test_compile_dumps_the_ir_around_each_pass_also_on_a_cache_hit(monkeypatch, 
         after, before = ((tmp_path / folder / name).read_text() for name in names)
         assert "flow.dispatch.region" in after
         assert "flow.dispatch.region" not in before
+
+
+def test_compile_with_a_page_dumps_the_ir_too(monkeypatch, tmp_path):
+    monkeypatch.setenv("MLIRFUSE_CACHE_DIR", str(tmp_path / "cache"))
+    folder, page = tmp_path / "ir", tmp_path / "r.html"
+    folder.mkdir()
+    (folder / "000_old_before.mlir").write_text("of another run")
+    argv = ["rms.mlir", "-o", "rms.vmfb", NORM, f"--dump-ir-dir={folder}", f"--report={page}"]
+    assert compile_main(argv) == 0
+    assert (folder / "000_rms_norm_fusion_after.mlir").exists()
+    assert [step["title"] for step in page_data(page)["steps"]] == ["rms_norm_fusion"]
 
 
 def test_compile_answers_like_opt_also_from_the_cache(capsys, monkeypatch, tmp_path):

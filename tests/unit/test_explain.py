@@ -1,12 +1,11 @@
 """The forms of a report: text, the table of candidates, `--why`, the HTML page."""
 
-import json
 import re
 import time
 
 import pytest
 
-from helpers.browser import browse, browser
+from helpers.browser import browse, browser, page_data
 from helpers.explained import HOSTILE, REFUSED, decision, report
 from mlirfuse import explain
 from mlirfuse.boundaries import BoundaryReason
@@ -243,15 +242,10 @@ def written(tmp_path, entry, **changes):
     return path
 
 
-def data_of(path):
-    text = path.read_text(encoding="utf-8")
-    return json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
-
-
 def test_page_has_the_whole_report(tmp_path):
     options = FusionOptions(numerics="any").to_dict()
     entry = Report(target="vulkan", iree="3.13.0", options=options, decisions=[decision(), REFUSED])
-    found = data_of(written(tmp_path, entry, title="net", timings={"stock": 2.0, "fused": 1.0}))
+    found = page_data(written(tmp_path, entry, title="net", timings={"stock": 2.0, "fused": 1.0}))
     assert found["title"] == "net"
     assert found["options"] == [{"name": "numerics", "value": "any", "default": "reassociating"}]
     assert found["switches"] == {switch.name: switch.plain_summary for switch in switches()}
@@ -279,15 +273,15 @@ def test_page_does_not_let_a_model_leave_its_data(tmp_path):
     assert text.count("<script") == 2
     assert text.count("</script") == 2
     assert "<!--" not in text
-    assert data_of(path)["decisions"][0]["ops"][0] == HOSTILE
+    assert page_data(path)["decisions"][0]["ops"][0] == HOSTILE
 
 
 def test_page_shows_ir_without_locations_and_cuts_long_modules(tmp_path):
     body = '%1 = "a.b"(%0) : (i1) -> i1'
     located = f'{body} loc(callsite("x"("f)":1:2) at #loc3))\n#loc3 = loc("g":1:1)\n}}\n'
-    assert data_of(written(tmp_path, report(), before=located))["before"] == f"{body}\n}}\n"
+    assert page_data(written(tmp_path, report(), before=located))["before"] == f"{body}\n}}\n"
     long = "x" * (page._MAX_IR_CHARACTERS + 5)
-    assert data_of(written(tmp_path, report(), before=long))["before"].endswith(
+    assert page_data(written(tmp_path, report(), before=long))["before"].endswith(
         "// cut: 5 more characters\n"
     )
 

@@ -1,6 +1,6 @@
 """The report's page and graph by the kernels of the final program."""
 
-import json
+import dataclasses
 import re
 
 import pytest
@@ -9,9 +9,10 @@ from helpers.browser import browse, browser
 from mlirfuse import explain
 from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Report
-from mlirfuse.explain import dot, final_groups, model_explorer
+from mlirfuse.explain import dot, ir_files, kernel_graph, model_explorer
 from mlirfuse.explain.graph import Edge, Graph, Group, Op, Output
-from mlirfuse.explain.page_kernels import kernel_rows
+from mlirfuse.explain.kernels import op_kinds
+from mlirfuse.explain.page_kernels import kernel_rows, stock_rows
 from mlirfuse.final_kernels import FinalKernel, Operand
 
 OUTPUT = (Output("tensor<8xf32>", 32),)
@@ -43,6 +44,7 @@ def times(name, us, ops=("a:1",), layers=()):
         "name": name,
         "ops": [*ops],
         "layers": [*layers],
+        "min_us": us / 2,
         "median_us": us,
         "share": us / 100,
         "bytes_per_second": 64 / us * 1e6,
@@ -75,33 +77,84 @@ def compiled():
     )
 
 
-def test_fusions_of_iree_are_groups():
-    found = final_groups.of_report(compiled())
-    assert [op.group for op in found.ops] == [1, 1, 0, 2]
-    assert [(g.pass_name, g.kernel) for g in found.groups] == [
-        ("softmax_fusion", 1),
-        ("iree", 0),
-        ("iree", 2),
+def test_the_graph_has_a_box_for_each_kernel_and_an_edge_for_each_boundary():
+    found = kernel_graph.of_report(compiled())
+    assert [(op.name, op.kernel, op.function) for op in found.ops] == [
+        ("first", 0, "main"),
+        ("second", 1, "main"),
+        ("third", 2, "main"),
     ]
+    assert found.edges == (Edge(0, 0, 1, boundary=0),)
+    assert found.ops[0].outputs == (Output("8xf32", 32),)
+    assert found.groups == ()
 
 
-def test_layers_and_order_tell_kernels_of_one_line_apart():
-    drawn = Graph((op("a:1", layer="b/0"), op("a:1", layer="b/1"), op("a:2"), op("a:2")))
-    by_layer = [kernel("x", "a:1", layers=("b/0",)), kernel("x", "a:1", layers=("b/1",))]
-    in_order = [kernel("y", "a:2"), kernel("y", "a:2")]
-    found = final_groups.by_kernels(drawn, by_layer + in_order)
-    assert [found.groups[op.group].kernel for op in found.ops] == [0, 1, 2, 3]
+def test_a_report_without_kernels_has_the_graph_of_its_groups():
+    entry = compiled()
+    entry.kernels, entry.boundaries = [], []
+    assert kernel_graph.of_report(entry) == Graph.from_dict(entry.graph)
 
 
-def test_an_op_whose_kernel_would_be_a_guess_is_in_no_group():
-    drawn = Graph((op("a:1"), op("-"), op("a:3", function="other")))
-    kernels = [kernel("x", "a:1", "-"), kernel("y", "a:1"), kernel("z", "a:3")]
-    assert [o.group for o in final_groups.by_kernels(drawn, kernels).ops] == [None] * 3
+def test_two_tensors_of_one_type_between_two_kernels_are_two_results():
+    entry = compiled()
+    entry.boundaries *= 2
+    found = kernel_graph.of_report(entry)
+    assert [edge.output for edge in found.edges] == [0, 1]
+    assert len(found.ops[0].outputs) == 2
 
 
-def test_graphs_in_files_name_the_kernels_of_iree():
-    assert "iree first" in dot.text(compiled())
-    assert "iree first" in json.dumps(model_explorer.document(compiled()))
+def test_a_tensor_that_two_kernels_read_is_one_result():
+    entry = compiled()
+    entry.boundaries.append(dataclasses.replace(entry.boundaries[0], target=2))
+    found = kernel_graph.of_report(entry)
+    assert [(edge.output, edge.target) for edge in found.edges] == [(0, 1), (0, 2)]
+
+
+def test_a_kernel_is_in_the_layer_of_the_ops_whose_layer_is_known():
+    entry = compiled()
+    entry.kernels = [kernel("x", "a:1", "a:2", "-", layers=("b/0/up", "b/0", ""))]
+    entry.boundaries = []
+    assert kernel_graph.of_report(entry).ops[0].layer == "b/0"
+
+
+def test_kinds_of_ops_are_named_once_and_without_constants():
+    made = dataclasses.replace(
+        kernel("x", *"abcd"),
+        op_names=("arith.constant", "linalg.matmul", "linalg.generic", "linalg.generic"),
+    )
+    assert op_kinds(made) == "matmul + generic"
+    assert op_kinds(dataclasses.replace(made, op_names=("arith.constant",))) == "constant"
+
+
+def test_graphs_in_files_have_kernels_and_reasons():
+    text = dot.text(compiled())
+    assert "#0 first\\ngeneric: formed by IREE\\n(8xf32) -> 8xf32\\ncode of IREE" in text
+    (edge,) = [line for line in text.splitlines() if "->" in line and "op0 -> op1" in line]
+    assert 'label="32 B\\nreshaped"' in edge
+    assert BoundaryReason.RESHAPED.hint in edge
+    (shown,) = model_explorer.document(compiled())["graphs"]
+    assert [node["label"] for node in shown["nodes"]] == ["#0 generic", "#1 generic", "#2 generic"]
+    assert {"key": "code", "value": "row_triton_kernel"} in shown["nodes"][1]["attrs"]
+    (overlay,) = shown["tasksData"]["edgeOverlaysDataListLeftPane"][0]["overlays"]
+    assert overlay["name"] == BoundaryReason.RESHAPED.text
+
+
+def test_kernels_of_stock_are_beside_those_with_the_same_ops():
+    entry = compiled()
+    entry.stock_kernels = [kernel("s0", "a:1"), kernel("s1", "a:2"), kernel("s2", "b:9")]
+    found = stock_rows(entry, [times("s1", 3.0, ["a:2"])])
+    assert found["sets"] == [{"ours": [0], "stock": [0, 1], "bytes": 64, "stock_bytes": 128}]
+    assert found["kernels"][1]["measured"]["min_us"] == 1.5
+
+
+def test_ir_of_a_page_is_that_of_the_files_of_a_dump(tmp_path):
+    assert ir_files.read(tmp_path) == {"before": None, "after": None, "steps": []}
+    for name, text in (("000_a_before", "0"), ("000_a_after", "1")):
+        (tmp_path / f"{name}.mlir").write_text(text)
+    for name, text in (("001_b_before", "1"), ("001_b_after", "2")):
+        (tmp_path / f"{name}.mlir").write_text(text)
+    found = ir_files.read(tmp_path)
+    assert found == {"before": "0", "after": "2", "steps": [("a", "0", "1"), ("b", "1", "2")]}
 
 
 def test_times_are_those_of_the_kernel_with_the_same_ops():
@@ -117,9 +170,9 @@ def test_times_are_those_of_the_kernel_with_the_same_ops():
     assert [row["measured"] for row in kernel_rows(kernels, ())] == [None] * 4
 
 
-def page(tmp_path, measured=()):
+def page(tmp_path, measured=(), entry=None, **given):
     path = tmp_path / "report.html"
-    explain.html(compiled(), path, measured=measured)
+    explain.html(entry or compiled(), path, measured=measured, **given)
     return path
 
 
@@ -138,7 +191,67 @@ def test_browser_shows_kernels_and_boundaries(tmp_path):
         "third",
     ]
     assert "reshaped" in rows(dom, "boundary-rows")[0]
-    assert dom.count('class="node group') == 3
+    boxes = re.findall(r'<g class="node kernel.*?</g>', dom, re.DOTALL)
+    assert len(boxes) == 3
+    for text in ("#1 second", "generic (softmax_fusion)", "8 \u2192 8 f32", "row_triton_kernel"):
+        assert text in boxes[1]
+    (edge,) = re.findall(r'<g class="kept".*?</g>', dom, re.DOTALL)
+    assert BoundaryReason.RESHAPED.text in edge
+    assert '<text class="bytes why"' in dom
+
+
+@browser
+def test_browser_says_why_two_kernels_are_two(tmp_path):
+    click = "document.querySelector('.kept').dispatchEvent(new MouseEvent('click'));"
+    dom, console = browse(page(tmp_path), script=click)
+    assert not console
+    side = dom.partition('id="node">')[2].partition('class="legend"')[0]
+    assert "Why these are two kernels" in side
+    assert BoundaryReason.RESHAPED.hint in side
+
+
+@browser
+def test_browser_finds_a_kernel_and_zooms(tmp_path):
+    script = """
+      const field = document.querySelector('[aria-label="find in the graph"]');
+      field.value = "A:4";
+      field.dispatchEvent(new Event("input"));
+      const width = () => Number(document.querySelector(".drawing svg").getAttribute("width"));
+      const before = width();
+      document.querySelector('[aria-label="zoom in"]').click();
+      document.body.dataset.zoom = String(width() / before);
+    """
+    dom, console = browse(page(tmp_path), script=script)
+    assert not console
+    assert re.search(r'id="boxes-found">1 of 1<', dom)
+    assert 'class="node kernel chosen found" data-key="k2"' in dom
+    assert 'data-zoom="1.25"' in dom
+
+
+@browser
+def test_browser_shows_stock_beside_ours_and_the_ir(tmp_path):
+    entry = compiled()
+    entry.stock_kernels = [kernel("s0", "a:1"), kernel("s1", "a:2"), kernel("s2", "b:1")]
+    path = page(
+        tmp_path,
+        [times("first", 2.0, ["a:1", "a:2"])],
+        entry,
+        stock_measured=[times("s0", 3.0, ["a:1"]), times("s1", 5.0, ["a:2"])],
+        before="module {}",
+        after="module @after {}",
+        steps=[("softmax_fusion", "module {}", "module @after {}")],
+    )
+    dom, console = browse(path)
+    assert not console
+    (row,) = rows(dom, "stock-rows")
+    assert "#0 first" in row
+    assert "#1 s1" in row
+    assert ">4.00</td>" in row
+    assert "only there: s2" in dom
+    assert dom.count("<details") == 3
+    dom, console = browse(page(tmp_path, steps=[]))
+    assert not console
+    assert "No pass changed the module." in dom
 
 
 @browser
@@ -156,5 +269,5 @@ def test_browser_sorts_kernels_by_time(tmp_path, clicks, first):
     found = rows(dom, "kernel-rows")
     measured_rows = [row for row in found if "µs" in row]
     assert first in measured_rows[0]
-    assert dom.count('class="node group timed') == 2
+    assert len(re.findall(r'class="node kernel timed', dom)) == 2
     assert "--heat:0.850" in dom
