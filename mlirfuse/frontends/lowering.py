@@ -22,6 +22,7 @@ from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
 from mlirfuse.frontends.narrow_integers import widen_conversions
+from mlirfuse.frontends.small_arguments import expand_near_zero
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.frontends.window_ends import crop_to_windows
 from mlirfuse.support.subprocess import run_tool
@@ -135,7 +136,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
     """
     repairs: list[Callable[[ir.Module], bool]] = []
     if input_type in ("torch", "onnx"):
-        repairs += [propagate_nan, widen_conversions, narrow_products]
+        repairs += [propagate_nan, widen_conversions, narrow_products, expand_near_zero]
     if frontend != "mlir":
         repairs += [split_index_reductions]
     repairs += [separate_destinations, crop_to_windows]

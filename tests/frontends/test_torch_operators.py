@@ -87,6 +87,33 @@ def test_lerp_of_operands_in_several_orders_of_memory(dtype):
     check(model, x, y.permute(1, 2, 0).contiguous().permute(2, 0, 1), w)
 
 
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
+def test_functions_near_zero_keep_their_digits(dtype):
+    """The error is relative to each element: no terms cancel."""
+    size = torch.logspace(-6 if dtype == torch.float32 else -4, -0.05, 2000)
+    x = torch.cat((size, -size)).to(dtype)
+
+    def model(x):
+        functions = torch.nn.functional
+        return (
+            functions.elu(x),
+            functions.elu(x, alpha=0.5),
+            functions.selu(x),
+            functions.celu(x, 1.5),
+            torch.sinh(x),
+            torch.sinh(8 * x),
+            torch.atanh(x),
+            torch.asinh(x),
+            torch.expm1(x),
+            torch.log1p(x),
+        )
+
+    results = mlirfuse.compile(model, (x,), target="cpu", cache=False)(x)
+    limit = 1e-6 if dtype == torch.float32 else 2e-3
+    for ours, right in zip(results, model(x.double()), strict=True):
+        torch.testing.assert_close(ours.double(), right, rtol=limit, atol=1e-7 * limit)
+
+
 def test_neighbours():
     def model(x):
         return torch.nextafter(x, x.flip(1)), torch.nextafter(x[0, 0], x[0, 1])

@@ -34,6 +34,7 @@ def table() -> Table:
         aten.isfinite.default: _isfinite,
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
+        aten.elu.default: _elu,
         aten.heaviside.default: _heaviside,
         aten.clamp.Tensor: _clamp,
         aten.clamp.default: _clamp_by_numbers,
@@ -208,6 +209,16 @@ def _asinh(x: torch.Tensor) -> torch.Tensor:
     found = torch.where(size > 1e8, torch.log(size) + math.log(2), small)
     found = torch.where(wide < 0, -found, found)
     return found.to(x.dtype if x.dtype.is_floating_point else wide.dtype)
+
+
+def _elu(x: torch.Tensor, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) -> torch.Tensor:
+    """By `expm1`, without the cancellation of `exp(x) - 1`."""
+    import torch
+
+    wide = x.to(torch.float32) if is_half(x.dtype) else x
+    below = torch.expm1(wide * input_scale if input_scale != 1 else wide) * (alpha * scale)
+    above = wide * scale if scale != 1 else wide
+    return torch.where(wide > 0, above, below).to(x.dtype)
 
 
 def _logsumexp(x: torch.Tensor, dim: list[int], keepdim: bool = False) -> torch.Tensor:

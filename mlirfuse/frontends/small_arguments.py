@@ -1,0 +1,84 @@
+"""Hyperbolic functions without the cancellation that IREE's expansions have near zero.
+
+    %y = math.sinh %x
+  becomes, with e = expm1(|x|),
+    |x| < 1: (e + e / (e + 1)) / 2          else: exp(|x| - log 2) - exp(-|x| - log 2)
+  with the sign of x, and
+    %y = math.atanh %x
+  becomes
+    (log1p(x) - log1p(-x)) / 2
+
+IREE 3.13 computes (exp(x) - exp(-x)) / 2 and log((1 + x) / (1 - x)) / 2: of 1e-6 in f32 the first
+is off by 3 %, the second by 30 %.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from mlirfuse import builders
+from mlirfuse.structured.ir import ops
+
+if TYPE_CHECKING:
+    from iree.compiler import ir
+
+
+def expand_near_zero(module: ir.Module) -> bool:
+    """Rewrites such functions of numbers; returns whether there are any."""
+    found = [op for op in ops.nested_ops(module.operation) if op.name in _EXPANSIONS]
+    return any([_rewrite(op) for op in found])
+
+
+def _rewrite(op: ir.Operation) -> bool:
+    from iree.compiler import ir
+
+    result = op.results[0]
+    if not isinstance(result.type, (ir.F16Type, ir.BF16Type, ir.F32Type, ir.F64Type)):
+        return False
+    kind = str(result.type)
+    wide = "f32" if kind in ("f16", "bf16") else kind
+    with op.location, ir.InsertionPoint(op):
+        x = op.operands[0]
+        x = x if kind == wide else builders.scalar("arith.extf", [x], wide)
+        y = _EXPANSIONS[op.name](_Numbers(wide), x)
+        y = y if kind == wide else builders.scalar("arith.truncf", [y], kind)
+    result.replace_all_uses_with(y)
+    op.erase()
+    return True
+
+
+class _Numbers:
+    """Scalar ops of one element type."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+    def op(self, name: str, *operands: ir.Value) -> ir.Value:
+        return builders.scalar(name, list(operands), self.kind)
+
+    def number(self, value: float) -> ir.Value:
+        return builders.scalar_constant(value, self.kind)
+
+
+def _sinh(f: _Numbers, x: ir.Value) -> ir.Value:
+    size, one, half = f.op("math.absf", x), f.number(1.0), f.number(0.5)
+    less = f.op("math.expm1", size)
+    ratio = f.op("arith.divf", less, f.op("arith.addf", less, one))
+    small = f.op("arith.mulf", half, f.op("arith.addf", less, ratio))
+    log2 = f.number(math.log(2))
+    grown = f.op("math.exp", f.op("arith.subf", size, log2))
+    shrunk = f.op("math.exp", f.op("arith.subf", f.op("arith.negf", size), log2))
+    large = f.op("arith.subf", grown, shrunk)
+    is_small = builders.scalar("arith.cmpf", [size, one], "i1", "4 : i64")
+    found = builders.scalar("arith.select", [is_small, small, large], f.kind)
+    return f.op("math.copysign", found, x)
+
+
+def _atanh(f: _Numbers, x: ir.Value) -> ir.Value:
+    above = f.op("math.log1p", x)
+    below = f.op("math.log1p", f.op("arith.negf", x))
+    return f.op("arith.mulf", f.number(0.5), f.op("arith.subf", above, below))
+
+
+_EXPANSIONS = {"math.sinh": _sinh, "math.atanh": _atanh}
