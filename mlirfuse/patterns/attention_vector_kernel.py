@@ -16,12 +16,12 @@ softmax, 2018.
 
 from __future__ import annotations
 
-from mlirfuse.kernels.vector import attention, passes
+from mlirfuse.kernels.vector import attention, passes, stages
 
 PASS = passes.kernel_pass(
     name="attention_vector_kernel",
     summary="Attention with its mask and elementwise epilogue as one kernel for CPUs",
     plan=attention.plan,
-    replace=attention.replace,
+    replace=stages.replace,
     source="Dao et al. 2022",
 )
