@@ -20,7 +20,7 @@ from mlirfuse.kernels.vector.attention_problem import Problem
 from mlirfuse.kernels.vector.attention_results import Results
 from mlirfuse.kernels.vector.attention_scores import MINUS_INFINITY, Scores
 from mlirfuse.kernels.vector.lane_math import LaneMath
-from mlirfuse.kernels.vector.lane_sums import across_lanes, lane_sums
+from mlirfuse.kernels.vector.lane_sums import QUAD, across_lanes, lane_sums
 from mlirfuse.kernels.vector.pointwise import Pointwise, Position
 from mlirfuse.kernels.vector.softmax_weights import SoftmaxWeights
 from mlirfuse.kernels.vector.writer import Linear, linear
@@ -110,8 +110,8 @@ class RowBlocks:
         self._start = Linear()
         _, _, key, element, _ = problem.roles
         self._keys_are_lanes = problem.step(1, key) == 1 != problem.step(1, element)
-        # Each row has a sum of each step of `lane_sums`, next to the elements of a key.
-        self._tile_rows = max(1, device.num_registers // (self.lanes.bit_length() + 1))
+        # Each row has the sums of four keys, and two of such fours; four are for keys and queries.
+        self._tile_rows = (device.num_registers - 4) // (QUAD + 2)
 
     def begin(self, outer: list[Linear], start: Linear) -> None:
         """Begins the work on some rows.
@@ -250,18 +250,18 @@ class RowBlocks:
         problem = self.problem
         kind, step = problem.operands[1].type, problem.step(1, problem.roles[3])
 
-        def products(number: int) -> list[str]:
-            at, sums = self._key(key + number), [""] * rows
+        def products(number: int, several: int) -> list[list[str]]:
+            zero = self.body.splat("0.0", "f32")
+            sums = [[zero] * several for _ in range(rows)]
             for element in range(0, problem.qk_head, self.lanes):
                 mask = self._first_lanes(problem.qk_head - element)
-                held = self.body.strided(self.k, kind, at + element * step, step, mask)
-                held = self.math.widened(held, ops.element_type(problem.operands[1]))
-                for n, total in enumerate(sums):
-                    query = self._load(self.layout.query(row + n) + element)
-                    if element:
-                        sums[n] = self.math.multiply_add(held, query, total)
-                    else:
-                        sums[n] = self._binary("mulf", held, query)
+                queries = [self._load(self.layout.query(row + n) + element) for n in range(rows)]
+                for n in range(several):
+                    at = self._key(key + number + n) + element * step
+                    held = self.body.strided(self.k, kind, at, step, mask)
+                    held = self.math.widened(held, ops.element_type(problem.operands[1]))
+                    for total, query in zip(sums, queries, strict=True):
+                        total[n] = self.math.multiply_add(held, query, total[n])
             return sums
 
         return lane_sums(self.writer, self.lanes, count, products)

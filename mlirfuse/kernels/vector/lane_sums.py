@@ -18,7 +18,7 @@ QUAD = 4
 
 
 def lane_sums(
-    writer: Writer, lanes: int, count: int, vectors: Callable[[int], Sequence[str]]
+    writer: Writer, lanes: int, count: int, vectors: Callable[[int, int], Sequence[Sequence[str]]]
 ) -> list[str]:
     """Writes the sums of vectors of f32: lane `n` of each result is the sum of vector `n`.
 
@@ -26,20 +26,25 @@ def lane_sums(
       writer: the lines of the kernel.
       lanes: lanes of a vector, a power of two, from four on.
       count: number of vectors, at most that of the lanes; the lanes behind it have any value.
-      vectors: writes vector `n` of each of several sequences; called in order, when it is needed.
+      vectors: writes at most `QUAD` vectors from a number on, of each of several sequences; called
+        in order, when they are needed.
 
     Returns:
       A vector for each of the sequences.
     """
 
     def summed(first: int, size: int) -> list[str]:
-        if size == 1:
-            return list(vectors(first))
+        if size == QUAD:
+            return [quad(held) for held in vectors(first, min(QUAD, count - first))]
         half = size // 2
         low = summed(first, half)
         high = summed(first + half, half) if first + half < count else low
-        chunk = 1 if size <= QUAD else QUAD
-        return [_added(writer, lanes, chunk, *pair) for pair in zip(low, high, strict=True)]
+        return [_added(writer, lanes, QUAD, *pair) for pair in zip(low, high, strict=True)]
+
+    def quad(held: Sequence[str]) -> str:
+        pairs = [(held[n], held[min(n + 1, len(held) - 1)]) for n in range(0, len(held), 2)]
+        low, *high = [_added(writer, lanes, 1, *pair) for pair in pairs]
+        return _added(writer, lanes, 1, low, high[0] if high else low)
 
     return summed(0, lanes)
 
