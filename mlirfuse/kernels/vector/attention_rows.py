@@ -251,18 +251,28 @@ class RowBlocks:
         kind, step = problem.operands[1].type, problem.step(1, problem.roles[3])
 
         def products(number: int, several: int) -> list[list[str]]:
-            zero = self.body.splat("0.0", "f32")
-            sums = [[zero] * several for _ in range(rows)]
-            for element in range(0, problem.qk_head, self.lanes):
-                mask = self._first_lanes(problem.qk_head - element)
+            def add(element: Linear, held: list[str], mask: str = "") -> list[str]:
+                sums = []
                 queries = [self._load(self.layout.query(row + n) + element) for n in range(rows)]
                 for n in range(several):
                     at = self._key(key + number + n) + element * step
-                    held = self.body.strided(self.k, kind, at, step, mask)
-                    held = self.math.widened(held, ops.element_type(problem.operands[1]))
-                    for total, query in zip(sums, queries, strict=True):
-                        total[n] = self.math.multiply_add(held, query, total[n])
-            return sums
+                    keys = self.body.strided(self.k, kind, at, step, mask)
+                    keys = self.math.widened(keys, ops.element_type(problem.operands[1]))
+                    for query in queries:
+                        sums.append(self.math.multiply_add(keys, query, held[len(sums)]))
+                return sums
+
+            head, count = problem.qk_head, rows * several
+            whole = head // self.lanes * self.lanes
+            sums = [self.body.splat("0.0", "f32")] * count
+            if whole:
+                sums = self.writer.loop(
+                    *(0, whole, self.lanes, sums, [self.kind] * count),
+                    lambda element, held: add(linear(element), held),
+                )
+            if whole < head:
+                sums = add(linear(whole), sums, self._first_lanes(head - whole))
+            return [sums[n::rows] for n in range(rows)]
 
         return lane_sums(self.writer, self.lanes, count, products)
 
