@@ -95,8 +95,12 @@ def choose_matrix_tile(
 
 
 def pays(queries: int, device: CpuDevice) -> bool:
-    """Whether queries are the lanes of vectors: enough of these have one."""
-    return 2 * queries >= device.lanes
+    """Whether queries are the lanes of vectors: enough of these have one.
+
+    On one core of a Zen 4, whose vectors have 16 lanes, 2x1024x64 f32 with 8, 12 and 16 queries
+    takes 81, 89 and 99 us so, 69, 95 and 122 us with keys as the lanes.
+    """
+    return 3 * queries >= 2 * device.lanes
 
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
