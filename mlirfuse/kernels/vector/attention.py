@@ -124,8 +124,9 @@ def _refusal(found: Attention, target: Target, device: CpuDevice) -> NoMatch | N
     if not found.result.axes[-1] or found.result.axes[-1][-1] not in found.head_dims:
         return NoMatch(Reason.WRONG_AXIS, "the values' elements are not the result's last axis")
     qk_head, v_head = known[found.k1], max(known[d] for d in found.head_dims)
-    keys = known[found.key]
-    if pays(queries, device) and choose_tile(queries, keys, qk_head, v_head, device) is None:
+    if not pays(queries, device):
+        return attention_split.refusal(qk_head, v_head, device)
+    if choose_tile(queries, known[found.key], qk_head, v_head, device) is None:
         return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)} exceed the stack")
     return None
 
@@ -137,7 +138,7 @@ def plan(region: ir.Operation, device: CpuDevice) -> Stages | NoMatch | None:
       region: a `flow.dispatch.region`.
       device: the CPU.
     """
-    found = analysis.analyze(region)
+    found = analysis.analyze(region, any_head=True)
     if not isinstance(found, AttentionAnalysis):
         return found
     if found.sizes.dynamic or len(region.operands):
@@ -178,7 +179,8 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> Stages | NoMatch:
         causal=found.causal,
     )
     if not pays(queries, device):
-        return attention_split.kernels(problem, device)
+        refusal = attention_split.refusal(problem.qk_head, problem.v_head, device)
+        return refusal or attention_split.kernels(problem, device)
     if problem.step(2, loops.v_head) != 1:
         raise Unsupported("values whose elements are not contiguous")
     sizes = queries, keys, heads.qk_head_size, heads.v_head_size

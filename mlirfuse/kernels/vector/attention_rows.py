@@ -52,9 +52,9 @@ class RowLayout:
     lanes: int
 
     @classmethod
-    def of(cls, problem: Problem, rows: int, keys: int, lanes: int) -> RowLayout:
-        """The layout of an attention's rows and blocks of keys."""
-        wide = (-(-size // lanes) * lanes for size in (problem.qk_head, problem.v_head))
+    def of(cls, heads: tuple[int, int], rows: int, keys: int, lanes: int) -> RowLayout:
+        """The layout of rows and blocks of keys; heads are elements of a key and of a value."""
+        wide = (-(-size // lanes) * lanes for size in heads)
         return cls(rows, keys, *wide, lanes)
 
     @property

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.vector import attention_merge, stages
 from mlirfuse.kernels.vector.attention_merge import Partials
 from mlirfuse.kernels.vector.attention_problem import Problem
@@ -55,6 +56,20 @@ class Division:
         return self.blocks * self.layout.keys
 
 
+def refusal(qk_head: int, v_head: int, device: CpuDevice) -> NoMatch | None:
+    """The reason why there are no kernels for heads of these sizes; None where there are.
+
+    Args:
+      qk_head: elements of a query and a key.
+      v_head: elements of a value.
+      device: the CPU.
+    """
+    row = RowLayout.of((qk_head, v_head), 1, MAX_KEY_BLOCK, device.lanes)
+    if 4 * row.size <= STACK_BYTES:
+        return None
+    return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)} exceed the stack")
+
+
 def divide(problem: Problem, device: CpuDevice) -> Division:
     """Divides the rows and keys of an attention among workgroups.
 
@@ -62,20 +77,20 @@ def divide(problem: Problem, device: CpuDevice) -> Division:
       problem: the attention.
       device: the CPU.
     """
-    keys, rows = problem.keys, problem.rows
+    keys, rows, heads = problem.keys, problem.rows, (problem.qk_head, problem.v_head)
     block = min(MAX_KEY_BLOCK, -(-keys // device.lanes) * device.lanes)
-    most = max(1, STACK_BYTES // 4 // RowLayout.of(problem, 1, block, device.lanes).size)
+    most = STACK_BYTES // 4 // RowLayout.of(heads, 1, block, device.lanes).size
     chunks = -(-rows // most)
     chunk = -(-rows // chunks)
     units = math.prod(problem.shared) * chunks
-    elements = problem.qk_head + problem.v_head
+    elements = sum(heads)
     work = chunk * keys * (elements + SPECIAL_OPERATIONS)
     read = keys * elements * ops.element_bits(problem.operands[1]) // 8
     parts = num_parts(units, work, read, 1, device)
     blocks = -(-keys // (parts * block))
     block = -(-keys // (parts * blocks * device.lanes)) * device.lanes
     parts = -(-keys // (blocks * block))
-    layout = RowLayout.of(problem, chunk, block, device.lanes)
+    layout = RowLayout.of(heads, chunk, block, device.lanes)
     units *= parts
     groups = -(-units // block_size(units, work / parts, read / parts, device))
     return Division(layout, chunks, blocks, parts, -(-units // groups))
