@@ -129,9 +129,7 @@ def problem_of(analysis: AttentionAnalysis) -> AttentionProblem:
     )
 
 
-def analyze(
-    region: ir.Operation, *, any_head: bool = False
-) -> AttentionAnalysis | NoMatch | None:
+def analyze(region: ir.Operation, *, any_head: bool = False) -> AttentionAnalysis | NoMatch | None:
     """Analyzes a region; None where it has no attention op.
 
     Args:

@@ -1,7 +1,8 @@
-"""Attention whose queries are the lanes of vectors: the problem, and how it is blocked.
+"""Attention on CPUs: the problem, and how it is blocked.
 
-The scores of a block of keys are on the stack, transposed, so that the maxima and sums of the
-softmax are elementwise ops on vectors. Blocks of keys have an online softmax.
+Queries are the lanes of vectors: the scores of a block of keys are on the stack, transposed, so
+that the maxima and sums of the softmax are elementwise ops on vectors. Blocks of keys have an
+online softmax. Few queries would leave lanes empty: see `attention_split`.
 """
 
 from __future__ import annotations

@@ -57,7 +57,11 @@ class VectorBlocks(AttentionBlocks):
             query = first + lane
             if queries % self.lanes:
                 query = linear(self.writer.binary("minui", query, queries - 1))
-            at = problem.head(0, self.scores.outer) + (start + query) * problem.step(0, query_loop) + element * step
+            at = (
+                problem.head(0, self.scores.outer)
+                + (start + query) * problem.step(0, query_loop)
+                + element * step
+            )
             held = self.body.strided(self.q, kind, at, step, mask)
             held = self.math.widened(held, ops.element_type(problem.operands[0]))
             if problem.score_body is None and problem.scale != 1.0:

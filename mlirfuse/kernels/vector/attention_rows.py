@@ -54,8 +54,8 @@ class RowLayout:
     @classmethod
     def of(cls, heads: tuple[int, int], rows: int, keys: int, lanes: int) -> RowLayout:
         """The layout of rows and blocks of keys; heads are elements of a key and of a value."""
-        wide = (-(-size // lanes) * lanes for size in heads)
-        return cls(rows, keys, *wide, lanes)
+        queries, columns = (-(-size // lanes) * lanes for size in heads)
+        return cls(rows, keys, queries, columns, lanes)
 
     @property
     def row_size(self) -> int:
@@ -252,7 +252,7 @@ class RowBlocks:
 
         def products(number: int, several: int) -> list[list[str]]:
             def add(element: Linear, held: list[str], mask: str = "") -> list[str]:
-                sums = []
+                sums: list[str] = []
                 queries = [self._load(self.layout.query(row + n) + element) for n in range(rows)]
                 for n in range(several):
                     at = self._key(key + number + n) + element * step
@@ -264,15 +264,15 @@ class RowBlocks:
 
             head, count = problem.qk_head, rows * several
             whole = head // self.lanes * self.lanes
-            sums = [self.body.splat("0.0", "f32")] * count
+            totals = [self.body.splat("0.0", "f32")] * count
             if whole:
-                sums = self.writer.loop(
-                    *(0, whole, self.lanes, sums, [self.kind] * count),
+                totals = self.writer.loop(
+                    *(0, whole, self.lanes, totals, [self.kind] * count),
                     lambda element, held: add(linear(element), held),
                 )
             if whole < head:
-                sums = add(linear(whole), sums, self._first_lanes(head - whole))
-            return [sums[n::rows] for n in range(rows)]
+                totals = add(linear(whole), totals, self._first_lanes(head - whole))
+            return [totals[n::rows] for n in range(rows)]
 
         return lane_sums(self.writer, self.lanes, count, products)
 
@@ -346,7 +346,7 @@ class RowBlocks:
         self, row: Linear, rows: int, columns: range, first: Linear, keys: int
     ) -> None:
         """Adds the products of a block's weights and values to some accumulators."""
-        problem, count = self.problem, rows * len(columns)
+        count = rows * len(columns)
         # As many sums of each accumulator as hide the latency of a multiply-add.
         chains = min(keys, -(-FMA_LATENCY * self.device.fma_ports // count))
         whole = keys // chains * chains
@@ -393,7 +393,7 @@ class RowBlocks:
             place = at + column * self.lanes * step
             held = self.body.strided(self.v, kind, place, step, self.results.mask(column))
             values.append(self.math.widened(held, ops.element_type(problem.operands[2])))
-        found = []
+        found: list[str] = []
         for n in range(len(sums) // len(columns)):
             weight = self._broadcast(self.layout.score(row + n) + key)
             for value in values:

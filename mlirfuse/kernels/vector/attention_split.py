@@ -93,6 +93,8 @@ def divide(problem: Problem, device: CpuDevice) -> Division:
     layout = RowLayout.of(heads, chunk, block, device.lanes)
     units *= parts
     groups = -(-units // block_size(units, work / parts, read / parts, device))
+    if groups > device.cores:
+        groups = -(-groups // device.cores) * device.cores
     return Division(layout, chunks, blocks, parts, -(-units // groups))
 
 

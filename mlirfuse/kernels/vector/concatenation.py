@@ -17,7 +17,7 @@ from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
-MAX_VECTORS = 8
+MAX_VECTORS = 4
 """Vectors of an iteration of the loop over a part."""
 
 
@@ -82,12 +82,10 @@ class _Concatenation:
         count = part.size * found.inner
         source = outer * count
         target = outer * found.row_elements + part.start * found.inner
-        vectors = min(MAX_VECTORS, count // self.lanes)
-        if not vectors:
-            mask = self.writer.hoisted(f"vector.constant_mask [{count}] : vector<{self.lanes}xi1>")
-            self._vector(part, buffer, (source, target), mask)
-            return
-        step = vectors * self.lanes
+        # A part of few elements has shorter vectors: masked ones take longer.
+        lanes = min(self.lanes, 1 << count.bit_length() - 1)
+        vectors = min(MAX_VECTORS, count // lanes)
+        step = vectors * lanes
         steps = -(-count // step)
         length = -(-steps // chunks)
 
@@ -96,30 +94,17 @@ class _Concatenation:
             if count % step:
                 start = linear(self.writer.binary("minsi", start, count - step))
             for vector in range(vectors):
-                at = start + vector * self.lanes
-                self._vector(part, buffer, (source + at, target + at))
+                at = start + vector * lanes
+                self._vector(part, buffer, (source + at, target + at), lanes)
             return []
 
         end = self.writer.binary("minsi", chunk * length + length, steps)
         self.writer.loop(chunk * length, end, 1, [], [], several)
 
-    def _vector(
-        self, part: Part, buffer: str, places: tuple[Linear, Linear], mask: str = ""
-    ) -> None:
+    def _vector(self, part: Part, buffer: str, places: tuple[Linear, Linear], lanes: int) -> None:
         """Writes the copy of one vector, as it is in memory."""
-        kind = f"vector<{self.lanes}x{self.element}>"
+        kind = f"vector<{lanes}x{self.element}>"
         source, target = (self.writer.index(place) for place in places)
         read, written = memref(part.value.type), memref(self.found.result.type)
-        if not mask:
-            held = self.writer.value(f"vector.load {buffer}[{source}] : {read}, {kind}")
-            self.writer.line(f"vector.store {held}, %y0[{target}] : {written}, {kind}")
-            return
-        zero = "0" if self.element.startswith("i") else "0.0"
-        rest, lanes = self.writer.constant(f"dense<{zero}>", kind), f"vector<{self.lanes}xi1>"
-        held = self.writer.value(
-            f"vector.maskedload {buffer}[{source}], {mask}, {rest} :"
-            f" {read}, {lanes}, {kind} into {kind}"
-        )
-        self.writer.line(
-            f"vector.maskedstore %y0[{target}], {mask}, {held} : {written}, {lanes}, {kind}"
-        )
+        held = self.writer.value(f"vector.load {buffer}[{source}] : {read}, {kind}")
+        self.writer.line(f"vector.store {held}, %y0[{target}] : {written}, {kind}")

@@ -69,9 +69,7 @@ class SoftmaxWeights:
         lowest, lanes = self.math.body.splat("0xFF800000", "f32"), self.math.body.vector_type("i1")
         masked = self.writer.value(f"arith.cmpf oeq, {maximum}, {lowest} : {self.kind}")
         zero = self._splat(0.0)
-        return self.writer.value(
-            f"arith.select {masked}, {zero}, {maximum} : {lanes}, {self.kind}"
-        )
+        return self.writer.value(f"arith.select {masked}, {zero}, {maximum} : {lanes}, {self.kind}")
 
     def pair(self, low: str, high: str) -> str:
         """Two vectors rounded to bf16, in the halves of an i32."""
