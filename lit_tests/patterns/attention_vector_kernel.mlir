@@ -130,17 +130,19 @@ func.func @bf16_of_odd_heads(%q: tensor<2x33x11xbf16>, %k: tensor<2x50x11xbf16>,
 
 // -----
 
-// WHY-LABEL: @no_kernel_few_queries
-// WHY: attention_vector_kernel
-// WHY-NEXT: 3 queries of heads of 24
-// CHECK-LABEL: @no_kernel_few_queries
-// CHECK-NOT: flow.dispatch @
+// Few queries: keys are the lanes of vectors.
+// CHECK-LABEL: @few_queries
+// CHECK-SAME: %[[Q:.*]]: tensor<2x3x24xf32>, %[[K:.*]]: tensor<2x40x24xf32>, %[[V:.*]]: tensor<2x40x16xf32>
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@attention_{{.*}}(%[[Q]], %[[K]], %[[V]])
+// CHECK-NEXT: return %[[Y]]
+// OFF-LABEL: @few_queries
+// OFF-NOT: flow.dispatch @
 #q = affine_map<(b, m, n, d, k) -> (b, m, d)>
 #k = affine_map<(b, m, n, d, k) -> (b, k, d)>
 #v = affine_map<(b, m, n, d, k) -> (b, k, n)>
 #s = affine_map<(b, m, n, d, k) -> ()>
 #o = affine_map<(b, m, n, d, k) -> (b, m, n)>
-func.func @no_kernel_few_queries(%q: tensor<2x3x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2x40x16xf32>) -> tensor<2x3x16xf32> {
+func.func @few_queries(%q: tensor<2x3x24xf32>, %k: tensor<2x40x24xf32>, %v: tensor<2x40x16xf32>) -> tensor<2x3x16xf32> {
   %scale = arith.constant 0.25 : f32
   %r = flow.dispatch.region -> (tensor<2x3x16xf32>) {
     %init = tensor.empty() : tensor<2x3x16xf32>
@@ -151,6 +153,34 @@ func.func @no_kernel_few_queries(%q: tensor<2x3x24xf32>, %k: tensor<2x40x24xf32>
     flow.return %a : tensor<2x3x16xf32>
   }
   return %r : tensor<2x3x16xf32>
+}
+
+// -----
+
+// One query of one head: the keys are divided among workgroups, and a second kernel merges the parts.
+// CHECK-LABEL: @split_keys
+// CHECK-SAME: %[[Q:.*]]: tensor<1x64xbf16>, %[[K:.*]]: tensor<4096x64xbf16>, %[[V:.*]]: tensor<4096x64xbf16>
+// CHECK: %[[P:.*]]:3 = flow.dispatch @vector_kernel_{{.*}}::@attention_{{.*}}(%[[Q]], %[[K]], %[[V]])
+// CHECK: %[[Y:.*]] = flow.dispatch @vector_kernel_{{.*}}::@attention_merge_{{.*}}(%[[P]]#0, %[[P]]#1, %[[P]]#2)
+// CHECK-NEXT: return %[[Y]]
+// OFF-LABEL: @split_keys
+// OFF-NOT: flow.dispatch @
+#q = affine_map<(m, n, d, k) -> (m, d)>
+#k = affine_map<(m, n, d, k) -> (k, d)>
+#v = affine_map<(m, n, d, k) -> (k, n)>
+#s = affine_map<(m, n, d, k) -> ()>
+#o = affine_map<(m, n, d, k) -> (m, n)>
+func.func @split_keys(%q: tensor<1x64xbf16>, %k: tensor<4096x64xbf16>, %v: tensor<4096x64xbf16>) -> tensor<1x64xbf16> {
+  %scale = arith.constant 0.125 : f32
+  %r = flow.dispatch.region -> (tensor<1x64xbf16>) {
+    %init = tensor.empty() : tensor<1x64xbf16>
+    %a = iree_linalg_ext.attention <indexing_maps = [#q, #k, #v, #s, #o]> ins(%q, %k, %v, %scale : tensor<1x64xbf16>, tensor<4096x64xbf16>, tensor<4096x64xbf16>, f32) outs(%init : tensor<1x64xbf16>) {
+    ^bb0(%score: f32):
+      iree_linalg_ext.yield %score : f32
+    } -> tensor<1x64xbf16>
+    flow.return %a : tensor<1x64xbf16>
+  }
+  return %r : tensor<1x64xbf16>
 }
 
 // -----

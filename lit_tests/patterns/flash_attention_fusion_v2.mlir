@@ -1,5 +1,5 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline=flash_attention_fusion_v2 | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline='flash_attention_fusion_v2{any-size=true}' | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --disable-feature=kernels --pipeline='flash_attention_fusion_v2{any-size=true}' | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --target=rocm --disable-feature=kernels --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
 // RUN: %mlirfuse-opt %s --split-input-file --disable-feature=kernels --pipeline=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=CPU
 // RUN: %mlirfuse-opt %s --split-input-file --target=vulkan --pipeline=flash_attention_fusion_v2 --enable-pass=flash_attention_fusion_v2 --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=VULKAN

@@ -20,6 +20,7 @@ _NAMES = (
     "batch_norm_activation_fusion",
     "concat_fusion",
     "concat_triton_kernel",
+    "concat_vector_kernel",
     "contraction_fusion",
     "contraction_init_rewrite",
     "conv_batch_norm_activation_fusion",

@@ -22,31 +22,20 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.data_movement.analysis import analyze_chain, chain
+from mlirfuse.kernels.data_movement.analysis import analyze_chain, copied_parts
 from mlirfuse.kernels.data_movement.family import plan_concat
-from mlirfuse.structured.ir import destination, ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a concatenation whose largest part is copied."""
-    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
-        return None
-    group = chain(root)
-    if len(group) < 2 or any(_inserts_more(root, user) for user in ops.users(root.results[0])):
-        return None
-    largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
-    if isinstance(destination.writer(largest.operands[0], largest), destination.Writer):
+    group = copied_parts(root)
+    if not triton_compiler.supports(ctx.target) or not group:
         return None
     analysis = analyze_chain(group)
     if isinstance(analysis, NoMatch):
         return analysis
     plan = passes.dispatchable(plan_concat(analysis, ctx.target), list(root.results), ctx)
     return plan if isinstance(plan, NoMatch) else Match(root, tuple(group), plan)
-
-
-def _inserts_more(root: ir.Operation, user: ir.Operation) -> bool:
-    """Whether a user inserts another part into the result."""
-    return user.name == root.name and bool(user.operands[1] == root.results[0])
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -137,6 +137,7 @@ DEFAULT: tuple[str, ...] = (
     "long_sum_rewrite",
     # Before computed operands are written in place, where a larger one is copied anyway.
     "concat_triton_kernel",
+    "concat_vector_kernel",
     # Any group that computes a part of a larger tensor writes it there.
     "pad_fusion",
     "concat_fusion",

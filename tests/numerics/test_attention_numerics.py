@@ -42,6 +42,11 @@ SIZES = {
     "shared": (1, 1, 8, 33, 32, 32, 33),
     "long": (1, 2, 1, 66, 32, 32, 129),
     "blocks": (1, 2, 1, 120, 40, 44, 333),
+    "one_query": (2, 3, 1, 1, 40, 33, 300),
+    "one_grouped": (2, 2, 4, 1, 16, 32, 53),
+    "many_rows": (1, 1, 7, 5, 200, 24, 67),
+    "wide_heads": (1, 1, 1, 33, 160, 152, 67),
+    "split": (1, 2, 1, 3, 64, 64, 1100),
 }
 """Sizes of the loops; a size of one is left out of the tensors."""
 
@@ -95,7 +100,11 @@ def make(name: str, sizes: str = "self", **how) -> Case:
                 made[3][..., 3, :] = -np.inf
             else:
                 made[3] = made[3] > -0.5
-                made[3][..., 2, :] = False
+                closed = made[3].reshape(-1, actual[M], actual[K])
+                if actual[M] > 2:
+                    closed[:, 2] = False
+                else:
+                    closed[0] = False
         kinds = [FLOATS.get(t.dtype, np.bool_) for t in arguments]
         return tuple(a.astype(kind) for a, kind in zip(made, kinds, strict=True))
 
@@ -244,6 +253,15 @@ def cases() -> list[Case]:
         make("lowest_is_added", "odd", mask="added"),
         make("bias_bf16", "odd", dtype="bf16", mask="bias"),
         make("bias_zero", mask="bias", zero=True),
+        make("one_query", "one_query"),
+        make("one_query_bf16", "one_query", dtype="bf16", scale=-0.7),
+        make("one_query_boolean_zero", "one_query", mask="boolean", zero=True),
+        make("one_query_grouped_f16", "one_grouped", dtype="f16", mask="boolean", zero=True),
+        make("one_query_grouped_lowest", "one_grouped", mask="lowest", writing="on_q"),
+        make("many_rows_bias", "many_rows", mask="bias"),
+        make("split", "split"),
+        make("split_causal_bf16", "split", dtype="bf16", mask="causal", zero=True),
+        make("split_boolean", "split", mask="boolean", zero=True),
         make("dynamic_zero", dynamic=(M, K), zero=True),
         make("dynamic_causal", dynamic=(M, K), mask="causal", zero=True),
         make("dynamic_boolean_f16", "odd", dtype="f16", dynamic=(M, K), mask="boolean", zero=True),
@@ -265,9 +283,10 @@ def test_attention(name, outcomes):
 
 
 VECTORS = {
-    name: dataclasses.replace(case, fires={**case.fires, KERNEL: 1})
-    for name, case in CASES.items()
-    if "dynamic" not in name
+    case.name: dataclasses.replace(case, fires={**case.fires, KERNEL: 1})
+    # IREE 3.13.0 computes attention of such heads itself wrongly.
+    for case in (*CASES.values(), make("wide_heads", "wide_heads"))
+    if "dynamic" not in case.name
 }
 """The cases of static sizes, which a kernel in the vector dialect computes."""
 

@@ -1,4 +1,4 @@
-"""Kernels of flips and of rows at computed indices agree with numpy and with IREE bit by bit."""
+"""Kernels of flips, gathered rows and concatenations agree with numpy and IREE bit by bit."""
 
 import functools
 
@@ -9,7 +9,7 @@ from helpers.harness import Batch
 from helpers.scan_text import flip
 from helpers.vector_cases import case, draw
 
-PASS = "movement_vector_kernel"
+PASS, CONCAT = "movement_vector_kernel", "concat_vector_kernel"
 TARGETS = ("cpu:host", "cpu:x86-64-v3")
 """This machine, and AVX2: vectors of 32 bytes."""
 
@@ -48,6 +48,28 @@ def rows_at_indices():
     return case("rows_at_indices", ROWS, inputs, lambda x, n: (x[n],), {PASS: 1}, 1)
 
 
+def concatenated(name, sizes, inner, dtype="f32"):
+    """Parts of some sizes along the second of three dimensions."""
+    shapes, total = [(5, size, inner) for size in sizes], sum(sizes)
+    whole = f"tensor<5x{total}x{inner}x{dtype}>"
+    body, last, start = f"  %e = tensor.empty() : {whole}\n", "%e", 0
+    for n, size in enumerate(sizes):
+        body += (
+            f"  %i{n} = tensor.insert_slice %x{n} into {last}[0, {start}, 0] [5, {size}, {inner}]"
+            f" [1, 1, 1] : tensor<5x{size}x{inner}x{dtype}> into {whole}\n"
+        )
+        last, start = f"%i{n}", start + size
+    kinds = [f"%x{n}: tensor<5x{size}x{inner}x{dtype}>" for n, size in enumerate(sizes)]
+    text = (
+        f"func.func @{name}({', '.join(kinds)}) -> {whole} {{\n{body}"
+        f"  return {last} : {whole}\n}}\n"
+    )
+    inputs = draw(dtype, *shapes, special=1)
+    return case(
+        name, text, inputs, lambda *parts: (np.concatenate(parts, 1),), {CONCAT: 1}, 1, dtype
+    )
+
+
 def cases():
     """Flips along the contiguous dimension and along others, of even and odd sizes."""
     found = [
@@ -61,6 +83,10 @@ def cases():
         flipped("last_bf16", (5, 83), 1, "bf16"),
         flipped("last_f16", (5, 83), 1, "f16"),
         rows_at_indices(),
+        concatenated("cache_and_one_key", (127, 1), 64),
+        concatenated("cache_and_one_key_bf16", (40, 1), 80, "bf16"),
+        concatenated("short_parts", (1, 3, 6), 1),
+        concatenated("short_and_long_parts_f16", (5, 1001), 3, "f16"),
     ]
     return {one.name: one for one in found}
 
@@ -70,7 +96,7 @@ CASES = cases()
 
 @functools.cache
 def outcomes(target):
-    return Batch(cases=list(CASES.values()), pipeline=PASS, target=target).run()
+    return Batch(cases=list(CASES.values()), pipeline=f"{PASS},{CONCAT}", target=target).run()
 
 
 @pytest.mark.parametrize("target", TARGETS)

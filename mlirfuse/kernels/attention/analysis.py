@@ -129,11 +129,12 @@ def problem_of(analysis: AttentionAnalysis) -> AttentionProblem:
     )
 
 
-def analyze(region: ir.Operation) -> AttentionAnalysis | NoMatch | None:
+def analyze(region: ir.Operation, *, any_head: bool = False) -> AttentionAnalysis | NoMatch | None:
     """Analyzes a region; None where it has no attention op.
 
     Args:
       region: a `flow.dispatch.region`.
+      any_head: whether to take heads larger than those of kernels for GPUs.
     """
     group = computing(region)
     found = [op for op in group if op.name == ATTENTION_OP]
@@ -145,13 +146,13 @@ def analyze(region: ir.Operation) -> AttentionAnalysis | NoMatch | None:
             Reason.STRUCTURE, f"the kernel has no {ops.described((others or found)[-1])}"
         )
     try:
-        return _analyze(region, group, found[0])
+        return _analyze(region, group, found[0], any_head)
     except Unsupported as reason:
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
 
 
 def _analyze(
-    region: ir.Operation, group: list[ir.Operation], op: ir.Operation
+    region: ir.Operation, group: list[ir.Operation], op: ir.Operation, any_head: bool
 ) -> AttentionAnalysis | NoMatch:
     """Analyzes a region with one attention op among elementwise ops.
 
@@ -179,7 +180,7 @@ def _analyze(
     if 0 in (*batch, *queries, keys):
         return NoMatch(Reason.STRUCTURE, "an attention without queries or keys")
     limit = MAX_KERNEL_HEAD_SIZE[min(kinds)]
-    if max(qk_head, v_head) > limit:
+    if max(qk_head, v_head) > limit and not any_head:
         return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(qk_head, v_head)}, above {limit}")
     prologue, epilogue = _prologue_and_epilogue(group, op)
     return AttentionAnalysis(

@@ -12,7 +12,7 @@ from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
 from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.data_movement.problem import ConcatProblem
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import destination, ops
 
 INSERT = "tensor.insert_slice"
 
@@ -72,6 +72,25 @@ def chain(last: ir.Operation) -> list[ir.Operation]:
         if owner is None or owner.name != last.name or ops.users(owner.results[0]) != [found[-1]]:
             return []
         found.append(owner)
+
+
+def copied_parts(last: ir.Operation) -> list[ir.Operation]:
+    """The insertions of a concatenation whose largest part no group writes; empty for others.
+
+    Args:
+      last: a `tensor.insert_slice`, the last one of those that are looked for.
+    """
+    group = [] if ops.in_region(last) else chain(last)
+    if len(group) < 2 or any(_inserts_more(last, user) for user in ops.users(last.results[0])):
+        return []
+    largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
+    writer = destination.writer(largest.operands[0], largest)
+    return [] if isinstance(writer, destination.Writer) else group
+
+
+def _inserts_more(last: ir.Operation, user: ir.Operation) -> bool:
+    """Whether a user inserts another part into the result."""
+    return user.name == INSERT and bool(user.operands[1] == last.results[0])
 
 
 def is_concatenation(group: Sequence[ir.Operation]) -> bool:

@@ -14,13 +14,14 @@ key nor a value is transposed, and no maximum or sum is taken across lanes.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from mlirfuse.kernels.vector.attention_problem import AttentionTile, Problem
+from mlirfuse.kernels.vector.attention_results import Results
 from mlirfuse.kernels.vector.attention_scores import MINUS_INFINITY, Scores
 from mlirfuse.kernels.vector.attention_stack import AttentionStack, Layout
 from mlirfuse.kernels.vector.lane_math import LaneMath
-from mlirfuse.kernels.vector.pointwise import Pointwise, Position
+from mlirfuse.kernels.vector.pointwise import Pointwise
 from mlirfuse.kernels.vector.softmax_weights import SoftmaxWeights
 from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops
@@ -59,7 +60,8 @@ class AttentionBlocks(abc.ABC):
         self.weights = SoftmaxWeights(self.math, element, factor)
         self.q, self.k, self.v = map(body.buffer, problem.operands)
         self.width = layout.width
-        self.columns = -(-problem.v_head // self.lanes)
+        self.results = Results(problem, body)
+        self.columns = self.results.columns
         self.blocks = -(-problem.keys // tile.keys)
         self._last_lanes = self.lanes
 
@@ -161,19 +163,12 @@ class AttentionBlocks(abc.ABC):
     def _write_block(self, start: Linear, queries: int, first: Linear, keys: int) -> None:
         """Writes the work on a block of keys."""
         maxima = self._write_masked_scores(start, self._vectors(queries), first, keys)
-        infinity = self.body.splat(MINUS_INFINITY, "f32")
-        zero = self.body.splat("0.0", "f32")
         used = []
         for vector, maximum in enumerate(maxima):
             old = self.stack.kept("maxima", vector)
             new = self.weights.larger(maximum, old)
             self.stack.keep("maxima", vector, new)
-            # A row that is masked so far: its exponentials are 0, and not NaN.
-            lanes = self.body.vector_type("i1")
-            masked = self.writer.value(f"arith.cmpf oeq, {new}, {infinity} : {self.kind}")
-            used.append(
-                self.writer.value(f"arith.select {masked}, {zero}, {new} : {lanes}, {self.kind}")
-            )
+            used.append(self.weights.reference(new))
             if self.blocks > 1:
                 factor = self.weights.of(old, used[-1])
                 self.stack.keep("factors", vector, factor)
@@ -240,48 +235,10 @@ class AttentionBlocks(abc.ABC):
 
         def row(number: str, _: list[str]) -> list[str]:
             divisor = self.stack.statistic("sums", linear(number))
+            row_index = (*self.scores.outer, start + linear(number))
             for column in range(self.columns):
                 held = self.stack.load(self.stack.accumulator(linear(number), column))
-                self._finish(start, linear(number), column, held, divisor)
+                self.results.write(row_index, column, held, divisor)
             return []
 
         self.writer.loop(0, queries, 1, [], [], row)
-
-    def _finish(self, start: Linear, row: Linear, column: int, total: str, divisor: str) -> None:
-        """Writes the epilogue of one vector of the result."""
-        problem = self.problem
-        made = self.writer.value(f"arith.divf {total}, {divisor} : {self.kind}")
-        element = ops.element_type(problem.value)
-        if element != "f32":
-            narrow = self.body.vector_type(element)
-            made = self.writer.value(f"arith.truncf {made} : {self.kind} to {narrow}")
-        index = (*self.scores.outer, start + row, Linear(constant=column * self.lanes))
-        position = Position((column,), index, self._column_mask(column))
-        self.body.forget()
-        self.body.define(problem.value, problem.axes[problem.value], position, made)
-        for number, result in enumerate(problem.results):
-            axes = problem.axes[result]
-            vector = self.body.vector(result, axes, position)
-            at = self.body.offset(result.type, axes, index)
-            self.body.store(f"%y{number}", result.type, vector, at, position.mask)
-        self.body.forget()
-
-    def _column_mask(self, column: int) -> str:
-        """The elements of a vector of a value that exist; empty where all do."""
-        rest = self.problem.v_head % self.lanes
-        if not rest or column != self.columns - 1:
-            return ""
-        return self.writer.hoisted(f"vector.constant_mask [{rest}] : {self.body.vector_type('i1')}")
-
-    # --- memory -----------------------------------------------------------------------------------
-
-    def _offset(self, operand: int, indices: Iterable[tuple[int, Linear]]) -> Linear:
-        """The offset in an operand of its element at indices of some loops."""
-        total = Linear()
-        for loop, index in indices:
-            total = total + index * self.problem.step(operand, loop)
-        return total
-
-    def _head(self, operand: int) -> Linear:
-        """The offset in an operand of its first element in the batch and head."""
-        return self._offset(operand, zip(self.problem.roles[0], self.scores.outer, strict=True))

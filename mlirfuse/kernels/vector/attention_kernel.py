@@ -25,13 +25,21 @@ from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import MATRIX_SPEEDUP
 
 
-def kernel(problem: Problem, device: CpuDevice) -> VectorKernel:
+def kernel(
+    problem: Problem, tile: AttentionTile, matrix_tile: AttentionTile | None, device: CpuDevice
+) -> VectorKernel:
     """Writes the kernel of an attention.
+
+    Args:
+      problem: the attention.
+      tile: how it is blocked for multiply-adds of vectors.
+      matrix_tile: how it is blocked for tile registers; None where they are not used.
+      device: the CPU.
 
     Raises:
       Unsupported: the region has an op or an access that the kernel cannot compute.
     """
-    return _AttentionKernel(problem, device).write()
+    return _AttentionKernel(problem, tile, matrix_tile, device).write()
 
 
 def vector_layout(tile: AttentionTile, keys: int, heads: tuple[int, int], lanes: int) -> Layout:
@@ -61,8 +69,15 @@ def matrix_layout(tile: AttentionTile, v_head: int, lanes: int) -> Layout:
 class _AttentionKernel:
     """Writes one kernel."""
 
-    def __init__(self, problem: Problem, device: CpuDevice) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        tile: AttentionTile,
+        matrix_tile: AttentionTile | None,
+        device: CpuDevice,
+    ) -> None:
         self.problem, self.device = problem, device
+        self.tile, self.matrix_tile = tile, matrix_tile
         self.writer, self.lanes = Writer(), device.lanes
         self.body = Pointwise(self.writer, self.lanes, gathers=True)
 
@@ -70,9 +85,9 @@ class _AttentionKernel:
         """Writes the whole kernel."""
         problem, writer = self.problem, self.writer
         heads = problem.qk_head, problem.v_head
-        layouts = [vector_layout(problem.tile, problem.keys, heads, self.lanes)]
-        if problem.matrix_tile is not None:
-            layouts.append(matrix_layout(problem.matrix_tile, problem.v_head, self.lanes))
+        layouts = [vector_layout(self.tile, problem.keys, heads, self.lanes)]
+        if self.matrix_tile is not None:
+            layouts.append(matrix_layout(self.matrix_tile, problem.v_head, self.lanes))
         kind = f"memref<{max(layout.size for layout in layouts)}xf32>"
         stack = writer.stack(kind), kind
         width = max(layout.width for layout in layouts)
@@ -83,13 +98,13 @@ class _AttentionKernel:
         first = chunk * (size * width)
         last = linear(writer.binary("minsi", first + size * width, problem.queries))
         common = self.body, self.device, stack
-        blocks = VectorBlocks(problem, problem.tile, layouts[0], *common)
+        blocks = VectorBlocks(problem, self.tile, layouts[0], *common)
         scratch: tuple[ir.Type, ...] = ()
-        if problem.matrix_tile is None:
+        if self.matrix_tile is None:
             self._write_tiles(blocks, outer, first, last)
         else:
             registers = TileRegisters(writer)
-            tiled = MatrixBlocks(problem, problem.matrix_tile, layouts[1], *common, registers)
+            tiled = MatrixBlocks(problem, self.matrix_tile, layouts[1], *common, registers)
             scratch = (tiled.scratch(count * chunks),)
 
             def allowed() -> list[str]:
@@ -130,7 +145,7 @@ class _AttentionKernel:
         problem = self.problem
         wanted = max(1, -(-BLOCKS_PER_CORE * self.device.cores // heads))
         products = problem.qk_head + problem.v_head
-        if problem.matrix_tile is not None:
+        if self.matrix_tile is not None:
             products //= MATRIX_SPEEDUP
         work = width * problem.keys * (products + SPECIAL_OPERATIONS)
         size = min(tiles, max(-(-tiles // wanted), -(-MIN_BLOCK_OPERATIONS // work)))

@@ -131,13 +131,13 @@ class MatrixBlocks(AttentionBlocks):
         """Writes a pair of values, of which `count` exist, into a part of `DEPTH` keys."""
         problem, kind = self.problem, self.problem.operands[2].type
         step = problem.step(2, problem.roles[2])
-        at = self._head(2) + (first + key) * step
+        at = problem.head(2, self.scores.outer) + (first + key) * step
         narrow, both = self.body.vector_type("bf16"), f"vector<{2 * self.lanes}xbf16>"
         order = [n // 2 + n % 2 * self.lanes for n in range(2 * self.lanes)]
         for column in range(self.columns):
             place = at + column * self.lanes
             pair = [
-                self.body.load(self.v, kind, place + n * step, self._column_mask(column))
+                self.body.load(self.v, kind, place + n * step, self.results.mask(column))
                 if n < count
                 else self.body.splat("0.0", "bf16")
                 for n in range(2)
@@ -186,7 +186,7 @@ class MatrixBlocks(AttentionBlocks):
             query = vector * self.lanes + lane
             if queries % self.lanes:
                 query = linear(self.writer.binary("minui", query, queries - 1))
-            at = self._head(0) + (start + query) * step + element
+            at = problem.head(0, self.scores.outer) + (start + query) * step + element
             place = f"{self.q}[{self.writer.index(at)}]"
             if count == DEPTH:
                 held = self.writer.value(f"vector.load {place} : {kind}, {narrow}")
@@ -233,7 +233,7 @@ class MatrixBlocks(AttentionBlocks):
         """Writes the products of some keys and all queries."""
         problem, registers = self.problem, self.registers
         step = problem.step(1, problem.roles[2])
-        at = self._head(1) + (first + key) * step
+        at = problem.head(1, self.scores.outer) + (first + key) * step
         k = memref(problem.operands[1].type)
         for vector in range(vectors):
             registers.zero(_SUMS + vector)

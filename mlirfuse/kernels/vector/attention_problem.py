@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector.pointwise import Axes
+from mlirfuse.kernels.vector.writer import Linear
 from mlirfuse.structured.ir import ops
 
 
@@ -30,6 +32,7 @@ class Problem:
 
     Attributes:
       outer: sizes of the loops over batches and heads.
+      groups: how many of them, at their end, are over heads that share keys and values.
       queries: queries of a head.
       keys: keys.
       qk_head: elements of a query and a key.
@@ -45,11 +48,10 @@ class Problem:
       value: result of the attention op.
       results: the region's results.
       axes: values that depend on `value`, and it -> axes among outer loops, queries, elements.
-      tile: how it is blocked for multiply-adds of vectors.
-      matrix_tile: how it is blocked for tile registers; None where they are not used.
     """
 
     outer: tuple[int, ...]
+    groups: int
     queries: int
     keys: int
     qk_head: int
@@ -65,11 +67,26 @@ class Problem:
     value: ir.Value
     results: tuple[ir.Value, ...]
     axes: dict[ir.Value, Axes]
-    tile: AttentionTile
-    matrix_tile: AttentionTile | None
+
+    @property
+    def shared(self) -> tuple[int, ...]:
+        """Sizes of the outer loops that keys and values have, too."""
+        return self.outer[: len(self.outer) - self.groups]
+
+    @property
+    def rows(self) -> int:
+        """Queries that share keys and values."""
+        return math.prod(self.outer[len(self.shared) :]) * self.queries
 
     def step(self, operand: int, loop: int) -> int:
         """The distance of an operand's elements of adjacent indices of a loop; 0 without it."""
         sizes = [size or 0 for size in ops.shape(self.operands[operand])]
         loops = self.loops[operand]
         return math.prod(sizes[loops.index(loop) + 1 :]) if loop in loops else 0
+
+    def head(self, operand: int, outer: Sequence[Linear]) -> Linear:
+        """The offset in an operand of its first element in a batch and head."""
+        total = Linear()
+        for loop, index in zip(self.roles[0], outer, strict=True):
+            total = total + index * self.step(operand, loop)
+        return total

@@ -57,7 +57,11 @@ class VectorBlocks(AttentionBlocks):
             query = first + lane
             if queries % self.lanes:
                 query = linear(self.writer.binary("minui", query, queries - 1))
-            at = self._head(0) + (start + query) * problem.step(0, query_loop) + element * step
+            at = (
+                problem.head(0, self.scores.outer)
+                + (start + query) * problem.step(0, query_loop)
+                + element * step
+            )
             held = self.body.strided(self.q, kind, at, step, mask)
             held = self.math.widened(held, ops.element_type(problem.operands[0]))
             if problem.score_body is None and problem.scale != 1.0:
@@ -97,7 +101,7 @@ class VectorBlocks(AttentionBlocks):
     ) -> list[str]:
         problem, vectors = self.problem, len(maxima)
         _, _, key_loop, element_loop, _ = problem.roles
-        at = self._head(1) + (first + key) * problem.step(1, key_loop)
+        at = problem.head(1, self.scores.outer) + (first + key) * problem.step(1, key_loop)
         element_step, key_step = problem.step(1, element_loop), problem.step(1, key_loop)
         zero = self.body.splat("0.0", "f32")
         kind = problem.operands[1].type
@@ -170,7 +174,7 @@ class VectorBlocks(AttentionBlocks):
         problem = self.problem
         key_loop = problem.roles[2]
         kind, key_step = problem.operands[2].type, problem.step(2, key_loop)
-        at = self._head(2) + first * key_step
+        at = problem.head(2, self.scores.outer) + first * key_step
         element = ops.element_type(problem.operands[2])
         places = [(row, column) for row in range(rows) for column in columns]
         single = self.blocks == 1
@@ -185,7 +189,7 @@ class VectorBlocks(AttentionBlocks):
                 )
                 for row, c in places
             ]
-        masks = {c: self._column_mask(c) for c in columns}
+        masks = {c: self.results.mask(c) for c in columns}
 
         def step(key: str, held: list[str]) -> list[str]:
             found = list(held)
@@ -206,6 +210,6 @@ class VectorBlocks(AttentionBlocks):
         for (row, c), name in zip(places, sums, strict=True):
             if single:
                 divisor = self.stack.statistic("sums", query + row)
-                self._finish(start, query + row, c, name, divisor)
+                self.results.write((*self.scores.outer, start + query + row), c, name, divisor)
             else:
                 self.stack.store(name, self.stack.accumulator(query + row, c))

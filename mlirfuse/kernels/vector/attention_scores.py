@@ -97,20 +97,40 @@ class Scores:
           place: row and vector among the positions of a part of the kernel, and whether the vector
             is the last one of the tile.
         """
-        problem, score = self.problem, product
-        if problem.score_body is not None:
-            score = self.scaled(score)
-            values = {problem.score_body.arguments[0]: score}
-            *computed, end = [o.operation for o in problem.score_body.operations]
-            for op in computed:
-                self.body.apply(op, values)
-            score = self.body.scalar(end.operands[0], values)
-        if problem.mask is None or self.by_squares or not self.is_masked:
+        score = self._computed(product)
+        if self.by_squares or not self.is_masked:
             return score
         row, vector, is_last = place
         position = Position((row, vector), (*self.outer, key, start), self.mask if is_last else "")
-        held = self.body.vector(problem.mask, problem.mask_axes, position)
-        return self.masked(score, self.math.widened(held, ops.element_type(problem.mask)))
+        return self._masked_at(score, position)
+
+    def along_keys(self, product: str, position: Position) -> str:
+        """The scores of a vector of keys for one query.
+
+        Args:
+          product: as of `of`.
+          position: indices of the outer loops, the first key and the query; the keys are its lanes.
+        """
+        return self._masked_at(self._computed(product), position)
+
+    def _computed(self, product: str) -> str:
+        """Products after the further scalar ops, if there are any."""
+        body = self.problem.score_body
+        if body is None:
+            return product
+        values = {body.arguments[0]: self.scaled(product)}
+        *computed, end = [o.operation for o in body.operations]
+        for op in computed:
+            self.body.apply(op, values)
+        return self.body.scalar(end.operands[0], values)
+
+    def _masked_at(self, score: str, position: Position) -> str:
+        """Scores with the mask of a position, if there is one."""
+        mask = self.problem.mask
+        if mask is None:
+            return score
+        held = self.body.vector(mask, self.problem.mask_axes, position)
+        return self.masked(score, self.math.widened(held, ops.element_type(mask)))
 
     def masked(self, score: str, held: str) -> str:
         """Scores with their mask: addends in f32, or the scores that are kept."""

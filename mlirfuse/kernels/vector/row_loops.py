@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector.accumulators import Accumulators, additions
+from mlirfuse.kernels.vector.lane_sums import across_lanes
 from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
 from mlirfuse.kernels.vector.row_body import RowBody
@@ -232,13 +233,10 @@ class RowLoops:
 
     def across_lanes(self, one: RowReduction, total: str) -> str:
         """The lanes of accumulators combined, in all lanes."""
-        kind, distance = self.accumulators.kind(one), self.lanes // 2
-        while distance:
-            order = [lane ^ distance for lane in range(self.lanes)]
-            other = self.writer.value(f"vector.shuffle {total}, {total} {order} : {kind}, {kind}")
-            total = self.accumulators.combined(one, total, other)
-            distance //= 2
-        return total
+        kind, combined = self.accumulators.kind(one), self.accumulators.combined
+        return across_lanes(
+            self.writer, kind, self.lanes, total, lambda held, other: combined(one, held, other)
+        )
 
     # --- how much work it is ----------------------------------------------------------------------
 

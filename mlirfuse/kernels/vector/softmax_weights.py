@@ -64,6 +64,13 @@ class SoftmaxWeights:
         scale = self.writer.value(f"arith.bitcast {shifted} : {words} to {self.kind}")
         return self._binary("mulf", power, scale)
 
+    def reference(self, maximum: str) -> str:
+        """What is subtracted from scores of a maximum: 0 for -inf, so that weights are not NaN."""
+        lowest, lanes = self.math.body.splat("0xFF800000", "f32"), self.math.body.vector_type("i1")
+        masked = self.writer.value(f"arith.cmpf oeq, {maximum}, {lowest} : {self.kind}")
+        zero = self._splat(0.0)
+        return self.writer.value(f"arith.select {masked}, {zero}, {maximum} : {lanes}, {self.kind}")
+
     def pair(self, low: str, high: str) -> str:
         """Two vectors rounded to bf16, in the halves of an i32."""
         writer, words = self.writer, self.math.body.vector_type("i32")

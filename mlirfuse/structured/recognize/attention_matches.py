@@ -65,7 +65,8 @@ def legal_attention(match: Match, ctx: PassContext) -> NoMatch | None:
     for d in found.head_dims:
         if found.domain.dims[d].size is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "the head size")
-    if found.single_query is not None and not (ctx.target.kernels and ctx.target.gpu):
+    has_kernel = (ctx.target.kernels and ctx.target.gpu) or ctx.target.vector_kernels
+    if found.single_query is not None and not has_kernel:
         return NoMatch(Reason.TARGET_UNSUPPORTED, "no kernel for a single query")
     if found.cap is not None and not ctx.target.kernels:
         return NoMatch(Reason.TARGET_UNSUPPORTED, "no kernel computes a soft cap of the scores")

@@ -62,15 +62,15 @@ def views(element: Element, contracted: Loop | None) -> list[View]:
 
     Recognition also looks through widening casts, and through constant factors of q and k. A view
     is better with a narrower element type, then with the contracted loop as the last index, then
-    without linearized indices, then further upstream.
+    before more constant factors, without linearized indices, further upstream.
 
     Args:
       element: the operand.
       contracted: the loop over which q and k are contracted; None for v.
     """
-    found = [View(element, 1.0)]
+    found = [(View(element, 1.0), 0)]
     expr: Expr = element
-    factor = 1.0
+    factor, factors = 1.0, 0
     for _ in range(MAX_VIEW_OPS):
         step: Expr | None = None
         if isinstance(expr, Element):
@@ -80,19 +80,20 @@ def views(element: Element, contracted: Loop | None) -> list[View]:
         elif isinstance(expr, Apply) and expr.op in ("arith.mulf", "arith.divf"):
             taken = constant_factor(expr) if contracted is not None else None
             if taken is not None:
-                step, factor = taken[0], factor * taken[1]
+                step, factor, factors = taken[0], factor * taken[1], factors + 1
         if step is None:
             break
         expr = step
         if isinstance(expr, Element):
-            found.append(View(expr, factor))
+            found.append((View(expr, factor), factors))
 
-    def rank(view: View) -> tuple[int, bool, bool]:
-        index = view.element.index
+    def rank(counted: tuple[View, int]) -> tuple[int, bool, int, bool]:
+        element, index = counted[0].element, counted[0].element.index
         inner = contracted is None or index[-1:] == (contracted,)
-        return bits_of(view.element.value), not inner, any(isinstance(i, Lin) for i in index)
+        linearized = any(isinstance(i, Lin) for i in index)
+        return bits_of(element.value), not inner, -counted[1], linearized
 
-    return sorted(reversed(found), key=rank)
+    return [view for view, _ in sorted(reversed(found), key=rank)]
 
 
 def bits_of(value: ir.Value) -> int:
