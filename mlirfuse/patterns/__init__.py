@@ -21,6 +21,7 @@ _NAMES = (
     "concat_fusion",
     "concat_triton_kernel",
     "concat_vector_kernel",
+    "contracted_loops_rewrite",
     "contraction_fusion",
     "contraction_init_rewrite",
     "conv_batch_norm_activation_fusion",

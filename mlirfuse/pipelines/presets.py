@@ -76,6 +76,8 @@ DEFAULT: tuple[str, ...] = (
     "inference_matmul_split_fusion",
     # After the patterns of two contractions, before each contraction is taken alone.
     "matmul_horizontal_fusion",
+    # After the weights in groups along K, which two contracted loops express.
+    "contracted_loops_rewrite",
     # It takes the epilogue of a matmul; the norms have taken theirs.
     "weight_packing_rewrite",
     # Before a group takes the convolution.

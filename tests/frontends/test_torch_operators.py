@@ -87,7 +87,7 @@ def test_lerp_of_operands_in_several_orders_of_memory(dtype):
     check(model, x, y.permute(1, 2, 0).contiguous().permute(2, 0, 1), w)
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float16))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_functions_near_zero_keep_their_digits(dtype):
     """The error is relative to each element: no terms cancel."""
     size = torch.logspace(-6 if dtype == torch.float32 else -4, -0.05, 2000)
