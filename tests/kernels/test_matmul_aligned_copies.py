@@ -70,6 +70,13 @@ def test_each_main_loop(interpreter, monkeypatch, more):
 
 
 @needs_triton
+@pytest.mark.parametrize("left", [(3, 1, 0), (3, 0, 1), (1, 0, 3), (1, 3, 0)])
+def test_batches_at_any_place(interpreter, left):
+    """No operand is copied whose innermost dimension is the batch."""
+    check(interpreter, (4, 37, 136, 331), left, (0, 3, 2), "f16")
+
+
+@needs_triton
 def test_blocks_without_a_tail(interpreter, monkeypatch):
     """The copy's rows are whole blocks where those of the operand are not."""
     config = MatmulConfig(*TILE, aligned_copies="ab")

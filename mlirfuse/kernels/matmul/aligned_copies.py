@@ -75,13 +75,18 @@ class AlignedCopy:
 
 
 def can_copy(analysis: MatmulAnalysis) -> bool:
-    """Whether a kernel may copy the operands: of static sizes, in memory, and multiplied alone."""
-    operands = [analysis.operand(n) for n in (analysis.first.a, analysis.first.b)]
+    """Whether a kernel may copy the operands: of static sizes, in memory, and multiplied alone.
+
+    Rows along a batch, with all matrices side by side, would stay apart in a copy.
+    """
+    indices = (analysis.first.a, analysis.first.b)
+    operands = [analysis.operand(n) for n in indices]
     return (
         not analysis.prologue
         and analysis.accumulators == 1
         and analysis.m is not None
         and all(is_copyable(value) for value in operands)
+        and not any(analysis.maps[n][-1] in analysis.loops.batch for n in indices)
     )
 
 
