@@ -29,6 +29,9 @@ _SCRATCH_TYPES = {"tl.float32": "f32", "tl.int32": "i32", "tl.int64": "i64"}
 
 ENTRY, TOTALS_ENTRY = "scan_kernel", "scan_totals_kernel"
 
+MIN_SCANNED = 4
+"""Elements of a scan, at least: Triton 3.6 cannot compile one of two in all."""
+
 OUTER, SCANNED, INNER = 0, 1, 2
 """The groups of the iteration space."""
 
@@ -290,7 +293,10 @@ class _Kernel:
 
     def _prefix(self, kind: str) -> list[str]:
         """The lines that compute the total of the segments before this one."""
-        size, at = power_of_two(self.segments), "[None, :]" if self.in_rows else "[:, None]"
+        size, at = (
+            max(MIN_SCANNED, power_of_two(self.segments)),
+            "[None, :]" if self.in_rows else "[:, None]",
+        )
         reached = "segment < tl.program_id(1)"
         mask = f"({reached}) & lane_mask" if self.lanes % self.config.block_lanes else reached
         chosen = "tl.where(segment == tl.program_id(1) - 1, totals, 0)"
