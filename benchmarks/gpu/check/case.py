@@ -74,6 +74,7 @@ class Work:
       step: absolute tolerance of integer results, which are rounded from inexact values.
       tolerance: relative tolerance; 0 for that of the element type.
       text: MLIR of a function `@main`, for programs that PyTorch cannot express.
+      reordered: whether threads add in any order, by atomics: calls may differ in the last bits.
     """
 
     program: Callable[..., Any]
@@ -84,6 +85,7 @@ class Work:
     step: float = 0.0
     tolerance: float = 0.0
     text: str = ""
+    reordered: bool = False
 
     def dtype_of(self, index: int) -> str:
         """Element type of an input."""

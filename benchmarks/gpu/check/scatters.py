@@ -21,7 +21,7 @@ def summed_rows(chance: Chance) -> Work:
     updates = tuple(count if n == dim else size for n, size in enumerate(shape))
     inputs = (Input(shape), Input((count,), "index", "i64", shape[dim]), Input(updates))
     words = f"{spelled(shape)} along {dim}, {count}"
-    return Work(program, inputs, chance.dtype(*FLOATS), words)
+    return Work(program, inputs, chance.dtype(*FLOATS), words, reordered=True)
 
 
 def reduced_elements(chance: Chance) -> Work:
@@ -37,7 +37,7 @@ def reduced_elements(chance: Chance) -> Work:
     updates = tuple(count if n == dim else size for n, size in enumerate(shape))
     inputs = (Input(shape), Input(updates, "index", "i64", shape[dim]), Input(updates))
     words = f"{way} in {spelled(shape)} along {dim}, {count}{', included' if included else ''}"
-    return Work(program, inputs, chance.dtype(*FLOATS), words)
+    return Work(program, inputs, chance.dtype(*FLOATS), words, reordered=True)
 
 
 def counted(chance: Chance) -> Work:
@@ -66,7 +66,7 @@ def gradient_of_rows(chance: Chance) -> Work:
         Input((batch, tokens), "index", "i64", rows),
     )
     words = f"{rows}x{columns}, {batch}x{tokens}"
-    return Work(program, inputs, chance.dtype(*FLOATS), words)
+    return Work(program, inputs, chance.dtype(*FLOATS), words, reordered=True)
 
 
 def placed(chance: Chance) -> Work:
