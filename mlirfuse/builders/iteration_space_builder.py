@@ -26,6 +26,16 @@ def fuse_norm(match: Match, ctx: PassContext) -> ir.Operation:
     return builders.form_region(list(match.ops) if space is None else respace(match.ops, space))
 
 
+def extend_group(match: Match, ctx: PassContext) -> ir.Operation:
+    """The `rewrite` of passes that extend a group.
+
+    Args:
+      match: a match of a region with an `Extension` as its data.
+      ctx: the pass's context.
+    """
+    return extend_region(match.root, match.data)
+
+
 def extend_region(region: ir.Operation, added: Extension) -> ir.Operation:
     """Forms one region of a region and its epilogue or prologue.
 

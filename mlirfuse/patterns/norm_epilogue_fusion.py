@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.iteration_space_builder import extend_region
+from mlirfuse.builders.iteration_space_builder import extend_group
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import slices
 from mlirfuse.structured.ir.legality import legal_float
@@ -45,11 +45,6 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return legal_float(match, also=("i8", "i1"))
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Dissolves the group and forms one of its ops and the epilogue."""
-    return extend_region(match.root, match.data)
-
-
 PASS = FusionPass(
     name="norm_epilogue_fusion",
     summary="Activation, gate, residual or cast after a norm or a softmax in its dispatch",
@@ -57,7 +52,7 @@ PASS = FusionPass(
     where=norm_epilogues.reduces_rows,
     match=match,
     legal=legal,
-    rewrite=rewrite,
+    rewrite=extend_group,
     kind=Kind.EPILOGUE,
     source="epilogue fusion",
 )

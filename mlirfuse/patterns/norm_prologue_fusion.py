@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.iteration_space_builder import extend_region
+from mlirfuse.builders.iteration_space_builder import extend_group
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
 from mlirfuse.structured.ir import slices
 from mlirfuse.structured.ir.legality import legal_float
@@ -39,11 +39,6 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     return legal_float(match, also=("i8", "i1"))
 
 
-def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Dissolves the group and forms one of its prologue and its ops."""
-    return extend_region(match.root, match.data)
-
-
 PASS = FusionPass(
     name="norm_prologue_fusion",
     summary="Elementwise ops in front of a norm, a softmax or a row reduction in its dispatch",
@@ -51,7 +46,7 @@ PASS = FusionPass(
     where=reduces_rows,
     match=match,
     legal=legal,
-    rewrite=rewrite,
+    rewrite=extend_group,
     kind=Kind.PROLOGUE,
     source="prologue fusion",
 )
