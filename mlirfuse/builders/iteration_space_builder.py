@@ -30,20 +30,11 @@ def extend_group(match: Match, ctx: PassContext) -> ir.Operation:
     """The `rewrite` of passes that extend a group.
 
     Args:
-      match: a match of a region with an `Extension` as its data.
+      match: a match of a region, which is erased, with an `Extension` as its data.
       ctx: the pass's context.
     """
-    return extend_region(match.root, match.data)
-
-
-def extend_region(region: ir.Operation, added: Extension) -> ir.Operation:
-    """Forms one region of a region and its epilogue or prologue.
-
-    Args:
-      region: the region; it is erased.
-      added: the result of `norm_epilogues.find` or `norm_prologues.find` for it.
-    """
-    builders.ungroup(region)
+    added: Extension = match.data
+    builders.ungroup(match.root)
     group, space = slices.in_order([*added.inner, *added.ops]), added.space
     if space is None:
         return builders.form_region(group)

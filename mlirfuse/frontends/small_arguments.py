@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from iree.compiler import ir
 
 
+_OLT = "4 : i64"
+"""`olt` as a predicate of `arith.cmpf`."""
+
+
 def expand_near_zero(module: ir.Module) -> bool:
     """Rewrites such functions of numbers; returns whether there are any."""
     found = [op for op in ops.nested_ops(module.operation) if op.name in _EXPANSIONS]
@@ -70,7 +74,7 @@ def _sinh(f: _Numbers, x: ir.Value) -> ir.Value:
     grown = f.op("math.exp", f.op("arith.subf", size, log2))
     shrunk = f.op("math.exp", f.op("arith.subf", f.op("arith.negf", size), log2))
     large = f.op("arith.subf", grown, shrunk)
-    is_small = builders.scalar("arith.cmpf", [size, one], "i1", "4 : i64")
+    is_small = builders.scalar("arith.cmpf", [size, one], "i1", _OLT)
     found = builders.scalar("arith.select", [is_small, small, large], f.kind)
     return f.op("math.copysign", found, x)
 

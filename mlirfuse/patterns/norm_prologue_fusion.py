@@ -20,23 +20,17 @@ from iree.compiler import ir
 
 from mlirfuse.builders.iteration_space_builder import extend_group
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
-from mlirfuse.structured.ir import slices
-from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import norm_prologues
-from mlirfuse.structured.recognize.norm_epilogues import Extension, reduces_rows
+from mlirfuse.structured.recognize.norm_epilogues import (
+    legal_extension,
+    match_extension,
+    reduces_rows,
+)
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the prologue of the group."""
-    found = norm_prologues.find(root, ctx.target)
-    if not isinstance(found, Extension):
-        return found
-    return Match(root, tuple(slices.in_order([root, *found.ops])), found)
-
-
-def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses element types that were not tested."""
-    return legal_float(match, also=("i8", "i1"))
+    return match_extension(root, norm_prologues.find(root, ctx.target))
 
 
 PASS = FusionPass(
@@ -45,7 +39,7 @@ PASS = FusionPass(
     roots=("flow.dispatch.region",),
     where=reduces_rows,
     match=match,
-    legal=legal,
+    legal=legal_extension,
     rewrite=extend_group,
     kind=Kind.PROLOGUE,
     source="prologue fusion",

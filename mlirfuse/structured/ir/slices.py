@@ -241,6 +241,7 @@ def exclusive_producers(
     users: Iterable[ir.Operation],
     accepts: Callable[[ir.Operation], bool],
     members: Container[ir.Operation] = (),
+    block: ir.Block | None = None,
 ) -> list[ir.Operation]:
     """The producers of the ops' operands that have no users but them, each other and `members`.
 
@@ -248,12 +249,14 @@ def exclusive_producers(
       users: ops of one block.
       accepts: whether a producer of the block, with one result, may be one of them.
       members: further ops that may use them.
+      block: the block of the producers; None for that of the users.
 
     Returns:
       The producers in block order, without the users.
     """
     roots = list(users)
     own = set(roots)
+    block = roots[0].block if block is None else block
     found: set[ir.Operation] = set()
     work = list(roots)
     while work:
@@ -261,7 +264,7 @@ def exclusive_producers(
             op = ops.defining_op(value)
             if op is None or op in found or op in own or op in members:
                 continue
-            if op.block != roots[0].block or len(op.results) != 1 or not accepts(op):
+            if op.block != block or len(op.results) != 1 or not accepts(op):
                 continue
             if all(u in found or u in own or u in members for u in ops.users(value)):
                 found.add(op)

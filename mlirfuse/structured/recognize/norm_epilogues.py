@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.core import NoMatch, Reason
+from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import destination, fusable_neighbors, ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Space, common_space
-from mlirfuse.structured.ir.legality import lowering_refusal
+from mlirfuse.structured.ir.legality import legal_float, lowering_refusal
 from mlirfuse.targets.base import Target
 
 
@@ -38,6 +38,20 @@ def reduces_rows(region: ir.Operation) -> bool:
     return bool(reductions) and not any(
         ops.is_contraction(op) or fusable_neighbors.has_window(op) for op in reductions
     )
+
+
+def match_extension(
+    region: ir.Operation, found: Extension | NoMatch | None
+) -> Match | NoMatch | None:
+    """The match of a group and the ops that are fused into it; a refusal, or None, as it is."""
+    if not isinstance(found, Extension):
+        return found
+    return Match(region, tuple(slices.in_order([region, *found.ops])), found)
+
+
+def legal_extension(match: Match, ctx: PassContext) -> NoMatch | None:
+    """The `legal` of passes that extend a group: refuses element types that were not tested."""
+    return legal_float(match, also=("i8", "i1"))
 
 
 def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
@@ -146,16 +160,21 @@ class Limits:
 
 def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
     """Whether the op is elementwise arithmetic that reads the values at its own loops."""
+    if not is_elementwise_in_order(op):
+        return False
+    read = zip(op.operands, ops.indexing_maps(op), strict=True)
+    rank = len(ops.iterator_types(op))
+    return all(fusable_neighbors.is_identity(m, rank) for v, m in read if v in values)
+
+
+def is_elementwise_in_order(op: ir.Operation) -> bool:
+    """Whether the op, in no group, is elementwise and writes its one result in its loops' order."""
     if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op) or ops.in_region(op):
         return False
     if len(op.results) != 1 or ops.reads_inits(op) or ops.moved_input(op) is not None:
         return False
-    maps = ops.indexing_maps(op)
-    rank = len(ops.iterator_types(op))
-    if None in maps or not fusable_neighbors.is_identity(maps[-1], rank):
-        return False
-    read = [m for v, m in zip(op.operands, maps, strict=True) if v in values]
-    return all(fusable_neighbors.is_identity(m, rank) for m in read)
+    maps, rank = ops.indexing_maps(op), len(ops.iterator_types(op))
+    return None not in maps and fusable_neighbors.is_identity(maps[-1], rank)
 
 
 def _refusal(op: ir.Operation, members: set[ir.Operation]) -> NoMatch | None:
