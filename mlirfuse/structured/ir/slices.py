@@ -256,7 +256,8 @@ def exclusive_producers(
     """
     roots = list(users)
     own = set(roots)
-    block = roots[0].block if block is None else block
+    if block is None and roots:
+        block = roots[0].block
     found: set[ir.Operation] = set()
     work = list(roots)
     while work:
