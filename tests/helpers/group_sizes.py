@@ -32,9 +32,10 @@ def passes_by_size(
       pipeline: the passes, a preset or their names.
       required_op: name of an op that every group must contain.
     """
-    # On a CPU kernels take the place of groups.
+    # On a CPU kernels take the place of groups; a pass that extends a group gives it its own name.
     off = ("kernels",) if target == "cpu" else ()
-    options = FusionOptions(pipeline=pipeline, disable_feature=off)
+    extending = ("norm_prologue_fusion",) if pipeline == "default" else ()
+    options = FusionOptions(pipeline=pipeline, disable_pass=extending, disable_feature=off)
     with open_model(model, inputs, target=target, options=options) as work, ir.Context():
         module, _ = api.fuse(work.normalized, target=target, options=options)
         found: dict[int, set[str]] = {}

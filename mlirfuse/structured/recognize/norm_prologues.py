@@ -66,7 +66,8 @@ def _producers(
     found = slices.exclusive_producers(inner, accepts, block=region.block)
     kept: list[ir.Operation] = []
     for op in found:
-        if op.name not in ops.RESHAPES or ops.defining_op(op.operands[0]) in kept:
+        source = ops.defining_op(op.operands[0])
+        if op.name not in ops.RESHAPES or (source is not None and source in kept):
             kept.append(op)
     return kept
 
