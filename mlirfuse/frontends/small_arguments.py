@@ -1,4 +1,4 @@
-"""Hyperbolic functions without the cancellation that IREE's expansions have near zero.
+"""Functions without the cancellation that IREE's expansions have near zero.
 
     %y = math.sinh %x
   becomes, with e = expm1(|x|),
@@ -7,6 +7,12 @@
     %y = math.atanh %x
   becomes
     (log1p(x) - log1p(-x)) / 2
+  and where nothing else reads the exponential,
+    %e = math.exp %x
+    %y = arith.subf %e, 1.0
+  becomes
+    %y = math.expm1 %x
+  as the ELU, SELU and CELU of ONNX need.
 
 IREE 3.13 computes (exp(x) - exp(-x)) / 2 and log((1 + x) / (1 - x)) / 2: of 1e-6 in f32 the first
 is off by 3 %, the second by 30 %.
@@ -21,6 +27,8 @@ from mlirfuse import builders
 from mlirfuse.structured.ir import ops
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from iree.compiler import ir
 
 
@@ -30,11 +38,51 @@ _OLT = "4 : i64"
 
 def expand_near_zero(module: ir.Module) -> bool:
     """Rewrites such functions of numbers; returns whether there are any."""
+    differences = [op for op in ops.nested_ops(module.operation) if op.name == "arith.subf"]
+    changed = [_exponential_less_one(op) for op in differences]
     found = [op for op in ops.nested_ops(module.operation) if op.name in _EXPANSIONS]
-    return any([_rewrite(op) for op in found])
+    changed += [_rewrite(op, _EXPANSIONS[op.name]) for op in found]
+    return any(changed)
 
 
-def _rewrite(op: ir.Operation) -> bool:
+def _exponential_less_one(op: ir.Operation) -> bool:
+    """Rewrites `exp(x) - 1`, in one body or in two, where nothing else reads the exponential."""
+    if ops.constant(op.operands[1]) != 1.0:
+        return False
+    exponential = _scalar_producer(op.operands[0])
+    if exponential is None or exponential.name != "math.exp":
+        return False
+    if not _rewrite(exponential, _expm1):
+        return False
+    op.results[0].replace_all_uses_with(op.operands[0])
+    op.erase()
+    return True
+
+
+def _scalar_producer(value: ir.Value) -> ir.Operation | None:
+    """The op that computes a scalar for one user, in its body or in that of another generic."""
+    from iree.compiler import ir
+
+    if len(list(value.uses)) != 1:
+        return None
+    op = ops.defining_op(value)
+    if op is not None:
+        return op
+    generic = value.owner.owner.operation
+    argument = list(value.owner.arguments).index(value)
+    if generic.name != "linalg.generic" or argument >= len(ops.inputs(generic)):
+        return None
+    tensor = generic.operands[argument]
+    producer = ops.defining_op(tensor)
+    if producer is None or producer.name != "linalg.generic" or len(producer.results) != 1:
+        return None
+    yielded = producer.regions[0].blocks[0].operations[-1].operands[0]
+    if len(list(tensor.uses)) != 1 or len(list(yielded.uses)) != 1:
+        return None
+    return ops.defining_op(yielded)
+
+
+def _rewrite(op: ir.Operation, expansion: Callable[[_Numbers, ir.Value], ir.Value]) -> bool:
     from iree.compiler import ir
 
     result = op.results[0]
@@ -45,7 +93,7 @@ def _rewrite(op: ir.Operation) -> bool:
     with op.location, ir.InsertionPoint(op):
         x = op.operands[0]
         x = x if kind == wide else builders.scalar("arith.extf", [x], wide)
-        y = _EXPANSIONS[op.name](_Numbers(wide), x)
+        y = expansion(_Numbers(wide), x)
         y = y if kind == wide else builders.scalar("arith.truncf", [y], kind)
     result.replace_all_uses_with(y)
     op.erase()
@@ -83,6 +131,10 @@ def _atanh(f: _Numbers, x: ir.Value) -> ir.Value:
     above = f.op("math.log1p", x)
     below = f.op("math.log1p", f.op("arith.negf", x))
     return f.op("arith.mulf", f.number(0.5), f.op("arith.subf", above, below))
+
+
+def _expm1(f: _Numbers, x: ir.Value) -> ir.Value:
+    return f.op("math.expm1", x)
 
 
 _EXPANSIONS = {"math.sinh": _sinh, "math.atanh": _atanh}

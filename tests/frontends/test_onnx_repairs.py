@@ -449,3 +449,20 @@ def test_failures_of_repairs_leave_the_model(place, tmp_path, monkeypatch, caplo
         monkeypatch.setattr(onnx_repairs, "REPAIRS", {"Relu": (fail,)})
     check("net (float[3] x) => (float[3] y) { y = Relu(x) }", tmp_path, [floats(3)])
     assert "a fault" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["float", "float16"])
+def test_elu_near_zero_keeps_its_digits(tmp_path, kind):
+    text = f"g ({kind}[1000] x) => ({kind}[1000] y, {kind}[1000] z, {kind}[1000] e) {{\n"
+    text += "y = Elu<alpha = 0.5>(x)\nz = Selu(x)\n"
+    text += "one = Constant<value = float {1}>()\nlike = CastLike(one, x)\n"
+    text += "power = Exp(x)\nless = Sub(power, like)\ne = Add(less, power)}"
+    _, path = program(text, tmp_path)
+    dtype = np.float32 if kind == "float" else np.float16
+    x = -np.logspace(-6 if kind == "float" else -4, 1, 1000).astype(dtype)
+    y, z, e = mlirfuse.compile(path, target="cpu", cache=False)(x)
+    less = np.expm1(x.astype(np.float64))
+    limit = 1e-6 if kind == "float" else 2e-3
+    np.testing.assert_allclose(y, 0.5 * less, rtol=limit)
+    np.testing.assert_allclose(z, 1.6732632423543772 * 1.0507009873554805 * less, rtol=limit)
+    np.testing.assert_allclose(e, 2 * less + 1, rtol=limit, atol=limit)  # the power is read twice

@@ -76,6 +76,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "STFT": (spectral.stft,),
     "Scan": (loops.scan,),
     "ScatterElements": (indexing.scatter_elements,),
+    "Selu": (elementwise.selu,),
     "Slice": (indexing.slice_,),
     "SpaceToDepth": (shapes.space_to_depth,),
     "Squeeze": (shapes.view,),

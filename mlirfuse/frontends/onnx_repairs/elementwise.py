@@ -111,6 +111,19 @@ def dropout(node: Node) -> list[Value | None]:
     return [value, mask]
 
 
+def selu(node: Node) -> Value:
+    """SELU with all digits of its constants: IREE 3.13 takes six for those that are left out."""
+    if node.attribute("alpha") is not None and node.attribute("gamma") is not None:
+        raise Unsupported("both constants are given")
+    alpha = node.attribute("alpha", _SELU_ALPHA)
+    gamma = node.attribute("gamma", _SELU_GAMMA)
+    return node.builder.emit("Selu", node.operand(0), alpha=alpha, gamma=gamma)
+
+
+_SELU_ALPHA = 1.67326319217681884765625
+_SELU_GAMMA = 1.05070102214813232421875
+
+
 def det(node: Node) -> Value:
     """A determinant by elimination with pivots, unrolled."""
     matrix = node.operand(0)
