@@ -61,8 +61,6 @@ def _exponential_less_one(op: ir.Operation) -> bool:
 
 def _scalar_producer(value: ir.Value) -> ir.Operation | None:
     """The op that computes a scalar for one user, in its body or in that of another generic."""
-    from iree.compiler import ir
-
     if len(list(value.uses)) != 1:
         return None
     op = ops.defining_op(value)
