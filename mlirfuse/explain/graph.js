@@ -173,8 +173,7 @@
         title, s("path", marks), s("path", { class: "reach", d }));
     }
     function label(l, route) {
-      const from = route[route.length - 2], to = route[route.length - 1];
-      const x = (from.x + to.x) / 2, y = (from.y + HEIGHT + to.y) / 2 + 4;
+      const x = route.x, y = route.y + 4;
       const codes = [...new Set(l.boundaries.map((b) => b.reason))];
       const reason = state.refused && codes.length > 0 && s("text", { class: "bytes why", x, y: y + 5 }, codes.length > 1 ? plural(codes.length, "reason") : codes[0]);
       return [s("text", { class: "bytes", x, y: reason ? y - 6 : y }, bytes(passed(l))), reason];

@@ -181,8 +181,13 @@ def _page(data: Mapping[str, Any]) -> str:
     script = _resource("page.js")
     for name in ("kernels", "stock", "layout", "graph"):
         script = script.replace(f"/*{name.upper()}*/", _resource(f"{name}.js").strip())
-    parts = {"STYLE": _resource("page.css"), "SCRIPT": script, "DATA": encoded}
-    return re.sub(r"/\*(STYLE|SCRIPT|DATA)\*/", lambda m: parts[m[1]], _resource("page.html"))
+    parts = {
+        "STYLE": _resource("page.css"),
+        "DAGRE": _resource("vendor/dagre.min.js"),
+        "SCRIPT": script,
+        "DATA": encoded,
+    }
+    return re.sub(rf"/\*({'|'.join(parts)})\*/", lambda m: parts[m[1]], _resource("page.html"))
 
 
 def _resource(name: str) -> str:

@@ -18,6 +18,7 @@ _NAMES = (
     "axis_reduction_fusion",
     "batch_matmul_transpose_fusion",
     "batch_norm_activation_fusion",
+    "broadcast_operand_rewrite",
     "concat_fusion",
     "concat_triton_kernel",
     "concat_vector_kernel",

@@ -41,6 +41,8 @@ DEFAULT: tuple[str, ...] = (
     "flash_attention_fusion_v2",
     # Before its reshapes move, and before its layer norm is taken without the scale.
     "group_norm_fusion",
+    # Before patterns that know the ops behind an op by the ways in which they read it.
+    "broadcast_operand_rewrite",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
     # Before anything groups an op whose order changes.

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from jax import lax
 
+import mlirfuse
 from helpers.jax_programs import check
 from helpers.stock_program import stock_program
 from mlirfuse.frontends import import_model
@@ -263,3 +264,56 @@ def test_the_range_of_complex_numbers(rng):
     x = (rng.standard_normal((5, 6)) + 1j * rng.standard_normal((5, 6))).astype(np.complex64)
     program = mlirfuse.compile(jnp.ptp, (x,), cache=False)
     np.testing.assert_allclose(program(x), jnp.ptp(x), rtol=1e-5)
+
+
+EINSUMS = (
+    "bsk,khd->bshd",
+    "bsk,khd->bhsd",
+    "bshd,hdk->bsk",
+    "bhsd,hdk->bsk",
+    "bqhd,bkhd->bhqk",
+    "bhqk,bkhd->bqhd",
+    "kb,nk->bn",
+    "kb,nk->nb",
+    "bks,nbk->bns",
+    "xyk,kyz->zxy",
+    "abcd,dcbe->ea",
+    "abcd,bdce->ae",
+    "ij,kl->lijk",
+)
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_einsums(rng, half):
+    kind = np.float16 if half else np.float32
+    sizes = dict(zip("abcdehijklnqsxyz", range(2, 18), strict=True))
+    arguments = [
+        rng.integers(-3, 4, [sizes[letter] for letter in operand]).astype(kind)
+        for form in EINSUMS
+        for operand in form.split("->")[0].split(",")
+    ]
+
+    def function(*arguments):
+        pairs = zip(arguments[::2], arguments[1::2], strict=True)
+        return [jnp.einsum(form, a, b) for form, (a, b) in zip(EINSUMS, pairs, strict=True)]
+
+    check(function, *arguments, tolerance=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("form", "bias", "count"),
+    [
+        ("bsk,khd->bshd", "hd", 1),
+        ("bshd,hdk->bsk", "k", 1),
+        ("bsk,khd->bhsd", "h1d", 2),  # the transpose
+    ],
+)
+def test_einsums_transpose_no_operand(form, bias, count):
+    sizes = {"b": 4, "s": 96, "k": 256, "h": 8, "d": 64, "1": 1}
+    operands = form.split("->")[0].split(",")
+    arguments = tuple(
+        jax.ShapeDtypeStruct([sizes[letter] for letter in name], jnp.float32)
+        for name in (*operands, bias)
+    )
+    program = mlirfuse.compile(lambda x, w, b: jnp.einsum(form, x, w) + b, arguments, target="cpu")
+    assert len(program.kernels) == count

@@ -122,6 +122,11 @@ def _converted(value: ir.Value, element: ir.Type) -> ir.Value:
 
 
 def dot_general(op: ir.Operation) -> None:
+    """Orders the dimensions of a contraction as in memory, and accumulates in float32."""
+    _merge_dynamic_batch(_untransposed(_sorted_pairs(op)))
+
+
+def _merge_dynamic_batch(op: ir.Operation) -> None:
     """Turns a matmul of a batch of dynamic size and one matrix into a matmul of two matrices.
 
     IREE does so too, and then has no lowering for its own reshapes.
@@ -157,3 +162,86 @@ def dot_general(op: ir.Operation) -> None:
         expanded = regroup("tensor.expand_shape", new.result, result, groups, [size])
     replace(op, expanded)
     accumulate_in_float32(new)
+
+
+_FIELDS = tuple(
+    f"{side}_{kind}_dimensions" for kind in ("batching", "contracting") for side in ("lhs", "rhs")
+)
+
+
+def _dimensions(op: ir.Operation) -> list[list[int]]:
+    """Batch dimensions of both operands, then their contracted dimensions."""
+    numbers = str(op.attributes["dot_dimension_numbers"])
+    found = [re.search(rf"{field} = \[([^\]]*)\]", numbers) for field in _FIELDS]
+    return [[int(d) for d in m[1].split(",") if d.strip()] if m else [] for m in found]
+
+
+def _numbers(dimensions: list[list[int]]) -> ir.Attribute:
+    from iree.compiler import ir
+
+    fields = (f"{name} = {dims}" for name, dims in zip(_FIELDS, dimensions, strict=True) if dims)
+    return ir.Attribute.parse(f"#stablehlo.dot<{', '.join(fields)}>")
+
+
+def _sorted_pairs(op: ir.Operation) -> ir.Operation:
+    """Contracts dimensions in the order of the first operand.
+
+    `jnp.einsum` names them in reverse, and IREE transposes both operands to that order.
+    """
+    *batch, left, right = _dimensions(op)
+    pairs = sorted(zip(left, right, strict=True))
+    ordered = [*batch, [a for a, _ in pairs], [b for _, b in pairs]]
+    if ordered[2:] != [left, right]:
+        op.attributes["dot_dimension_numbers"] = _numbers(ordered)
+    return op
+
+
+def _untransposed(op: ir.Operation) -> ir.Operation:
+    """Swaps operands that IREE would both transpose, where the result is transposed anyway.
+
+    %0 = stablehlo.dot_general %w, %x     contracts the first dimensions with the last
+    %1 = stablehlo.transpose %0
+      becomes
+    %0 = stablehlo.dot_general %x, %w     contracts the last dimensions with the first
+    %1 = stablehlo.transpose %0           where the result has another order still
+    """
+    from iree.compiler import ir
+
+    batch, right_batch, left, right = _dimensions(op)
+    ranks = [ir.RankedTensorType(value.type).rank for value in op.operands]
+    count, shared = len(left), len(batch)
+    leading = list(range(shared))
+    if (
+        batch != leading
+        or right_batch != leading
+        or left != list(range(shared, shared + count))
+        or right != list(range(ranks[1] - count, ranks[1]))
+    ):
+        return op
+    users = [use.owner for use in op.results[0].uses]
+    if len(users) != 1 or users[0].operation.name != "stablehlo.transpose":
+        return op
+    transpose = users[0].operation
+    result = ir.RankedTensorType(op.results[0].type)
+    first = ranks[0] - shared - count
+    order = [*leading, *range(shared + first, result.rank), *range(shared, shared + first)]
+    attributes = {name: op.attributes[name] for name in op.attributes}
+    attributes["dot_dimension_numbers"] = _numbers([batch, batch, right, left])
+    with op.location, ir.InsertionPoint(op):
+        swapped = ir.RankedTensorType.get([result.shape[d] for d in order], result.element_type)
+        operands = [op.operands[1], op.operands[0]]
+        new = ir.Operation.create(op.name, [swapped], operands, attributes)
+        permutation = [
+            order.index(d) for d in ir.DenseI64ArrayAttr(transpose.attributes["permutation"])
+        ]
+        value = new.result
+        if permutation != sorted(permutation):
+            value = ir.Operation.create(
+                transpose.name,
+                [transpose.results[0].type],
+                [value],
+                {"permutation": ir.DenseI64ArrayAttr.get(permutation)},
+            ).result
+    replace(transpose, value)
+    op.erase()
+    return new
