@@ -19,6 +19,7 @@ from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import matrix_instructions
+from mlirfuse.structured.recognize.permutations import transposed_order
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -26,7 +27,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not ops.is_contraction(root) or not ops.is_generic(root):
         return None
     users = ops.users(root.results[0])
-    transposes = [u for u in users if ops.is_projection(u) and _permutation(u) is not None]
+    transposes = [u for u in users if transposed_order(u) is not None]
     if not transposes:
         return None
     if len(users) != 1 or users[0].block != root.block:
@@ -35,15 +36,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if init is None or init.name != "linalg.fill" or not slices.is_clonable(init):
         return NoMatch(Reason.CONSTANT_UNVERIFIED, "the accumulator does not start as a constant")
     return Match(root, (root, transposes[0]))
-
-
-def _permutation(transpose: ir.Operation) -> tuple[int, ...] | None:
-    """For each dimension of the transpose's result, the dimension of its operand."""
-    source, result = ops.plain_maps(transpose)
-    if None in source or sorted(map(str, source)) != sorted(map(str, result)):
-        return None
-    order = tuple(source.index(loop) for loop in result)
-    return None if order == tuple(range(len(order))) else order
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
@@ -55,7 +47,7 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 def _maps(match: Match) -> list[ops.IndexMap]:
     """The indexing maps of the new contraction."""
     op, transpose = match.ops
-    order = _permutation(transpose)
+    order = transposed_order(transpose)
     assert order is not None
     first, second, written = ops.plain_maps(op)
     return [first, second, tuple(written[d] for d in order)]

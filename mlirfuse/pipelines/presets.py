@@ -36,6 +36,10 @@ DEFAULT: tuple[str, ...] = (
     # Before patterns that stop at a reshape to sizes in a tensor.
     "shape_reshape",
     "shape_reshape_2",
+    # Before attention looks for the tensors that its operands are views of.
+    "row_transpose_rewrite",
+    # What the pass above leaves of a projection's transpose.
+    "sliced_transpose_rewrite",
     # Before anything rewrites its contractions or groups a part of it.
     "flash_attention_fusion_v1",
     "flash_attention_fusion_v2",

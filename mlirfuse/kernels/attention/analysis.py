@@ -20,6 +20,7 @@ from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.plan import Extent, Size
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.strided_views import strided_view
 from mlirfuse.structured.recognize.attention_matches import MAX_KERNEL_HEAD_SIZE
 
 ATTENTION_OP = "iree_linalg_ext.attention"
@@ -51,6 +52,23 @@ class AttentionLoops:
     key: int
     qk_head: int
     v_head: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the elements of a tensor are: in it or, for a slice, in the tensor it was taken from.
+
+    Attributes:
+      value: the tensor in memory.
+      shape: a shape of the tensor in memory that has the slice's dimensions.
+      taken: sizes of the slice.
+      offset: index of the slice's first element.
+    """
+
+    value: ir.Value
+    shape: tuple[int | None, ...]
+    taken: tuple[int | None, ...]
+    offset: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,6 +105,15 @@ class AttentionAnalysis:
     def operand_type(self) -> str:
         """Element type of q, k and v."""
         return ops.element_type(self.op.operands[0])
+
+    def memory(self, operand: int) -> Memory:
+        """Where the elements of q, k or v are: operand 0, 1 or 2; or, with -1, of the result."""
+        value = self.op.results[0] if operand < 0 else self.op.operands[operand]
+        view = None if operand < 0 else strided_view(value)
+        covering = None if view is None else view.covering_shape()
+        if view is None or covering is None:
+            return Memory(value, ops.shape(value), ops.shape(value), 0)
+        return Memory(view.base, covering, ops.shape(value), view.offset)
 
     @property
     def mask(self) -> ir.Value | None:

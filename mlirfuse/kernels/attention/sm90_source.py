@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.attention.analysis import AttentionAnalysis
+from mlirfuse.kernels.attention.analysis import AttentionAnalysis, Memory
 from mlirfuse.kernels.attention.heuristics import tile_columns
 from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.scores import LOG2E
@@ -19,14 +19,18 @@ from mlirfuse.targets.base import Target
 
 WARPS_PER_WARPGROUP = 4
 
+VECTOR_BYTES = 16
+"""Bytes of a vector that a thread loads."""
+
 
 def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
     """Whether kernels in Gluon for Hopper can compute an attention.
 
     They have no mask but the causal one, no epilogue, and heads that a tile holds, whose elements
-    are contiguous, at static strides, in q, k, v and the result.
+    are contiguous, at static strides, in q, k, v and the result; slices start at whole vectors.
     """
     sizes, loops = analysis.sizes, analysis.loops
+    vector = VECTOR_BYTES * 8 // ops.element_bits(analysis.op.operands[0])
     maps = ops.plain_maps(analysis.op)
     last = (loops.qk_head, loops.qk_head, loops.v_head, loops.v_head)
     return (
@@ -40,22 +44,25 @@ def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
         and tile_columns(sizes.v_head_size) > 0
         and all(m[-1] == loop for m, loop in zip((*maps[:3], maps[-1]), last, strict=True))
         and None not in _strides(analysis)
+        and all(memory.offset % vector == 0 for memory, *_ in _tensors(analysis))
     )
 
 
-def _tensors(analysis: AttentionAnalysis) -> list[tuple[ir.Value, tuple[int | None, ...], int]]:
+def _tensors(
+    analysis: AttentionAnalysis,
+) -> list[tuple[Memory, tuple[int | None, ...], int]]:
     """q, k, v and the result: each with its indexing map, and its loop of queries or keys."""
-    op, maps = analysis.op, ops.plain_maps(analysis.op)
+    maps = ops.plain_maps(analysis.op)
     query, key = analysis.loops.queries[-1], analysis.loops.key
-    read = [(op.operands[n], maps[n], loop) for n, loop in enumerate((query, key, key))]
-    return [*read, (op.results[0], maps[-1], query)]
+    loops = {0: query, 1: key, 2: key, -1: query}
+    return [(analysis.memory(n), maps[n], loop) for n, loop in loops.items()]
 
 
 def _strides(analysis: AttentionAnalysis) -> list[int | None]:
     """Elements between neighboring queries or keys of q, k, v and the result; None for dynamic."""
     strides = []
-    for value, index_map, loop in _tensors(analysis):
-        inner = ops.shape(value)[index_map.index(loop) + 1 :]
+    for memory, index_map, loop in _tensors(analysis):
+        inner = memory.shape[index_map.index(loop) + 1 :]
         strides.append(None if None in inner else known_product(inner))
     return strides
 
@@ -80,10 +87,12 @@ def sm90_program(
     axes = {loop: (0, n) for n, loop in enumerate(analysis.loops.batch)}
     axes |= {analysis.loops.queries[-1]: (1, 0), analysis.loops.key: (2, 0)}
     pointers, offsets = [], []
-    for value, index_map, _ in _tensors(analysis):
+    for memory, index_map, _ in _tensors(analysis):
         known = [None if loop is None else axes.get(loop) for loop in index_map]
-        pointers.append("y0" if value == analysis.op.results[0] else tiles.pointer(value))
-        offsets.append(tiles.space.offset(ops.shape(value), known))
+        is_result = memory.value == analysis.op.results[0]
+        pointers.append("y0" if is_result else tiles.pointer(memory.value))
+        offset = tiles.space.offset(memory.shape, known, memory.taken)
+        offsets.append(f"{offset} + {memory.offset}" if memory.offset else offset)
     counts = f"({sizes.heads_text}, {sizes.queries_text}, {sizes.keys_text})"
     called = ", ".join([*pointers, counts, "head_offsets", _spec(analysis, config)])
     tiles.body.writer.line(f"{module}.attention({called})")

@@ -107,14 +107,15 @@ class OperandTile:
 
 def operand_tile(tiles: Tiles, analysis: AttentionAnalysis, operand: int) -> OperandTile:
     """The pointers of q, k or v: operand 0, 1 or 2."""
-    value, axes = analysis.op.operands[operand], operand_axes(analysis, operand)
+    axes, memory = operand_axes(analysis, operand), analysis.memory(operand)
     index_map = ops.indexing_maps(analysis.op)[operand] or ()
-    shape = ops.shape(value)
-    tiles.axes[value] = axes
-    pointers = f"{tiles.pointer(value)} + {tiles.space.offset(shape, axes)}"
+    tiles.axes[analysis.op.operands[operand]] = axes
+    offset = tiles.space.offset(memory.shape, axes, memory.taken)
+    first = f" + {memory.offset}" if memory.offset else ""
+    pointers = f"{tiles.pointer(memory.value)}{first} + {offset}"
     stride = "0"
     if analysis.loops.qk_head in index_map:
-        stride = tiles.space.stride(shape, axes, index_map.index(analysis.loops.qk_head))
+        stride = tiles.space.stride(memory.shape, axes, index_map.index(analysis.loops.qk_head))
     return OperandTile(pointers, stride)
 
 

@@ -27,6 +27,7 @@ from mlirfuse.kernels.vector.geometry import result_axes
 from mlirfuse.kernels.vector.products import Operands
 from mlirfuse.kernels.vector.stages import Stages
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.strided_views import contiguous, strided_view
 from mlirfuse.structured.recognize.attention import Attention
 from mlirfuse.structured.recognize.attention_matches import profitable_attention
 from mlirfuse.targets.base import CpuDevice, Target
@@ -160,6 +161,7 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> Stages | NoMatch:
         raise Unsupported("a result whose last dimension is not the values'")
     scores = {loop: n for n, loop in enumerate((*outer, loops.key, loops.queries[-1]))}
     maps = ops.plain_maps(found.op)
+    views = [strided_view(value) or contiguous(value) for value in list(found.op.operands)[:3]]
     problem = Problem(
         outer=tuple(size or 0 for size in (*found.batch_sizes, *found.query_sizes[:-1])),
         groups=len(loops.queries) - 1,
@@ -167,7 +169,9 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> Stages | NoMatch:
         keys=keys,
         qk_head=heads.qk_head_size,
         v_head=heads.v_head_size,
-        operands=tuple(found.op.operands)[:3],
+        operands=tuple(view.base for view in views),
+        strides=tuple(view.strides for view in views),
+        offsets=tuple(view.offset for view in views),
         loops=tuple(tuple(m) for m in maps[:3]),
         roles=(outer, loops.queries[-1], loops.key, loops.qk_head, loops.v_head),
         scale=found.scale,

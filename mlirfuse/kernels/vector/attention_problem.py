@@ -10,7 +10,6 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.vector.pointwise import Axes
 from mlirfuse.kernels.vector.writer import Linear
-from mlirfuse.structured.ir import ops
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,7 +36,9 @@ class Problem:
       keys: keys.
       qk_head: elements of a query and a key.
       v_head: elements of a value.
-      operands: q, k and v.
+      operands: q, k and v, or the tensors that they are slices of.
+      strides: for each of them the elements from one index of each dimension to the next.
+      offsets: for each of them the index of its first element.
       loops: for each of them the loop of each dimension.
       roles: the outer loops, and those of queries, keys, and elements of keys and of values.
       scale: factor of the scores.
@@ -57,6 +58,8 @@ class Problem:
     qk_head: int
     v_head: int
     operands: tuple[ir.Value, ...]
+    strides: tuple[tuple[int, ...], ...]
+    offsets: tuple[int, ...]
     loops: tuple[tuple[int | None, ...], ...]
     roles: tuple[tuple[int, ...], int, int, int, int]
     scale: float
@@ -80,13 +83,12 @@ class Problem:
 
     def step(self, operand: int, loop: int) -> int:
         """The distance of an operand's elements of adjacent indices of a loop; 0 without it."""
-        sizes = [size or 0 for size in ops.shape(self.operands[operand])]
         loops = self.loops[operand]
-        return math.prod(sizes[loops.index(loop) + 1 :]) if loop in loops else 0
+        return self.strides[operand][loops.index(loop)] if loop in loops else 0
 
     def head(self, operand: int, outer: Sequence[Linear]) -> Linear:
         """The offset in an operand of its first element in a batch and head."""
-        total = Linear()
+        total = Linear() + self.offsets[operand]
         for loop, index in zip(self.roles[0], outer, strict=True):
             total = total + index * self.step(operand, loop)
         return total

@@ -11,8 +11,9 @@ from mlirfuse.structured.expr import reshapes
 from mlirfuse.structured.expr.arithmetic import constant_factor
 from mlirfuse.structured.expr.expressions import start
 from mlirfuse.structured.expr.loop_domains import Domain, SizeOf, common_domain
-from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Lin, Loop
+from mlirfuse.structured.expr.nodes import Apply, Element, Expr, Index, Lin, Loop, Part
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.permutations import transposed_order
 
 MAX_VIEW_OPS = 16
 """Ops between a contraction and the tensor in memory that recognition looks through."""
@@ -62,19 +63,21 @@ def views(element: Element, contracted: Loop | None) -> list[View]:
 
     Recognition also looks through widening casts, and through constant factors of q and k. A view
     is better with a narrower element type, then with the contracted loop as the last index, then
-    before more constant factors, without linearized indices, further upstream.
+    before more constant factors, before more transposes, without linearized indices, further
+    upstream.
 
     Args:
       element: the operand.
       contracted: the loop over which q and k are contracted; None for v.
     """
-    found = [(View(element, 1.0), 0)]
+    found = [(View(element, 1.0), 0, 0)]
     expr: Expr = element
-    factor, factors = 1.0, 0
+    factor, factors, transposes = 1.0, 0, 0
     for _ in range(MAX_VIEW_OPS):
         step: Expr | None = None
         if isinstance(expr, Element):
             step = reshapes.step(expr)
+            transposes += _is_transpose(ops.defining_op(expr.value))
         elif isinstance(expr, Apply) and expr.op == "arith.extf":
             step = expr.args[0]
         elif isinstance(expr, Apply) and expr.op in ("arith.mulf", "arith.divf"):
@@ -85,15 +88,35 @@ def views(element: Element, contracted: Loop | None) -> list[View]:
             break
         expr = step
         if isinstance(expr, Element):
-            found.append((View(expr, factor), factors))
+            found.append((View(expr, factor), factors, transposes))
 
-    def rank(counted: tuple[View, int]) -> tuple[int, bool, int, bool]:
-        element, index = counted[0].element, counted[0].element.index
-        inner = contracted is None or index[-1:] == (contracted,)
+    def rank(counted: tuple[View, int, int]) -> tuple[int, bool, int, int, bool]:
+        view, skipped_factors, skipped_transposes = counted
+        index = view.element.index
+        inner = contracted is None or _fastest(index[-1] if index else None) == contracted
         linearized = any(isinstance(i, Lin) for i in index)
-        return bits_of(element.value), not inner, -counted[1], linearized
+        return (
+            bits_of(view.element.value),
+            not inner,
+            -skipped_factors,
+            -skipped_transposes,
+            linearized,
+        )
 
-    return [view for view, _ in sorted(reversed(found), key=rank)]
+    return [view for view, *_ in sorted(reversed(found), key=rank)]
+
+
+def _fastest(index: Index) -> Index:
+    """The loop that an index follows most closely: the last digit of its last digit."""
+    if isinstance(index, Lin):
+        return _fastest(index.parts[-1])
+    if isinstance(index, Part) and index.position == len(index.sizes) - 1:
+        return _fastest(index.index)
+    return index
+
+
+def _is_transpose(op: ir.Operation | None) -> bool:
+    return op is not None and transposed_order(op) is not None
 
 
 def bits_of(value: ir.Value) -> int:

@@ -1,0 +1,106 @@
+"""Tensors that are slices of another one: where their elements are in its memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from iree.compiler import ir
+
+from mlirfuse.structured.ir import ops
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StridedView:
+    """The elements of a tensor in the memory of its base.
+
+    Attributes:
+      base: a tensor, row-major and contiguous.
+      offset: index of the first element.
+      strides: elements of the base from one index of each dimension to the next.
+    """
+
+    base: ir.Value
+    offset: int
+    strides: tuple[int, ...]
+
+    def covering_shape(self) -> tuple[int, ...] | None:
+        """The shape of a row-major tensor with these strides; its first size is 1.
+
+        None where a stride is no multiple of the next one, or the last is not 1.
+        """
+        if not self.strides or self.strides[-1] != 1:
+            return None
+        pairs = list(zip(self.strides, self.strides[1:], strict=False))
+        if any(outer % inner for outer, inner in pairs):
+            return None
+        return (1, *(outer // inner for outer, inner in pairs))
+
+
+def strided_view(value: ir.Value) -> StridedView | None:
+    """The tensor that a value is a slice of, through static slices and reshapes.
+
+    Returns:
+      None for a tensor that is no slice, or whose shape is not static.
+    """
+    found = _view(value)
+    return None if found is None or found.base == value or not _has_slice(value, found) else found
+
+
+def _has_slice(value: ir.Value, found: StridedView) -> bool:
+    return math.prod(size or 0 for size in ops.shape(value)) != math.prod(
+        size or 0 for size in ops.shape(found.base)
+    )
+
+
+def contiguous(value: ir.Value) -> StridedView:
+    """A static tensor as a view of itself."""
+    sizes = [size or 0 for size in ops.shape(value)]
+    return StridedView(value, 0, tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes))))
+
+
+def _view(value: ir.Value) -> StridedView | None:
+    if None in ops.shape(value):
+        return None
+    op = ops.defining_op(value)
+    if op is not None and op.name in ("tensor.extract_slice", *ops.RESHAPES):
+        source = _view(op.operands[0])
+        moved = None if source is None else _moved(op, source)
+        if moved is not None:
+            return moved
+    return contiguous(value)
+
+
+def _moved(op: ir.Operation, source: StridedView) -> StridedView | None:
+    """The view of an op's result; None where its elements have no strides."""
+    if op.name == "tensor.extract_slice":
+        return _sliced(op, source)
+    if op.name == "tensor.expand_shape":
+        sizes = ops.shape(op.results[0])
+        strides = []
+        for group, stride in zip(ops.reassociation(op), source.strides, strict=True):
+            inner = [sizes[d] or 0 for d in group]
+            strides += [stride * math.prod(inner[n + 1 :]) for n in range(len(inner))]
+        return dataclasses.replace(source, strides=tuple(strides))
+    merged = []
+    sizes = ops.shape(op.operands[0])
+    for group in ops.reassociation(op):
+        kept = [d for d in group if sizes[d] != 1]
+        for outer, inner in zip(kept, kept[1:], strict=False):
+            if source.strides[outer] != source.strides[inner] * (sizes[inner] or 0):
+                return None
+        merged.append(source.strides[(kept or group)[-1]])
+    return dataclasses.replace(source, strides=tuple(merged))
+
+
+def _sliced(op: ir.Operation, source: StridedView) -> StridedView | None:
+    boxes, sizes = ops.static_slice(op), ops.shape(op.results[0])
+    if boxes is None or any(size is None for _, size in boxes):
+        return None
+    dropped = len(boxes) - len(sizes)
+    units = [d for d, (_, size) in enumerate(boxes) if size == 1]
+    if dropped and len(units) != dropped:
+        return None
+    strides = [s for d, s in enumerate(source.strides) if not (dropped and d in units)]
+    offset = sum(o * s for (o, _), s in zip(boxes, source.strides, strict=True))
+    return StridedView(source.base, source.offset + offset, tuple(strides))
