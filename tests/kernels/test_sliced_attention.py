@@ -121,7 +121,7 @@ def test_multihead_attention(batch_first, cross):
     """The projections' rows are not transposed in memory."""
     layer, model = multihead(batch_first, cross)
     generator = torch.Generator().manual_seed(1)
-    x, y = (torch.randn((5, n, 48), generator=generator) for n in (5, 37))
+    x, y = (torch.randn((5, n, 48), generator=generator) for n in (9, 37))
     y = y if cross else x
     x, y = (t if batch_first else t.transpose(0, 1).contiguous() for t in (x, y))
     with torch.no_grad():
