@@ -37,6 +37,7 @@ DEFAULT: tuple[str, ...] = (
     "shape_reshape",
     "shape_reshape_2",
     # Before attention looks for the tensors that its operands are views of.
+    "epilogue_transpose_rewrite",
     "row_transpose_rewrite",
     # What the pass above leaves of a projection's transpose.
     "sliced_transpose_rewrite",

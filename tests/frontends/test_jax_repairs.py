@@ -317,3 +317,21 @@ def test_einsums_transpose_no_operand(form, bias, count):
     )
     program = mlirfuse.compile(lambda x, w, b: jnp.einsum(form, x, w) + b, arguments, target="cpu")
     assert len(program.kernels) == count
+
+
+def test_attention_with_biases(rng):
+    """The biases of queries, keys and values are epilogues of their contractions."""
+
+    def function(x, w, b):
+        q, k, v = (jnp.einsum("bsd,dhk->bshk", x, w[i]) + b[i] for i in range(3))
+        return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+    arguments = [
+        rng.standard_normal(shape).astype(np.float32)
+        for shape in ((2, 40, 48), (3, 48, 3, 16), (3, 3, 16))
+    ]
+    arguments[1] /= 7
+    check(function, *arguments, tolerance=1e-5)
+    program = mlirfuse.compile(function, tuple(arguments), target="cpu", cache=False)
+    names = [kernel.name.partition("_")[0] for kernel in program.kernels]
+    assert names == ["matmul", "matmul", "matmul", "attention"]

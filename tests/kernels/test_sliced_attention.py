@@ -85,9 +85,8 @@ def test_gpu(name, interpreter):
     form, width = FORMS[name]
     model, x = attention(form), drawn(width, torch.float32)
     expected = model(x.double()).numpy()
-    with open_model(model, (x,), target=TARGET, options=FusionOptions()) as work:
-        with ir.Context():
-            text = str(ir.Module.parseFile(str(work.normalized)))
+    with open_model(model, (x,), target=TARGET, options=FusionOptions()) as work, ir.Context():
+        text = str(ir.Module.parseFile(str(work.normalized)))
     (found,) = run(interpreter, text, "attention", [x.numpy()], [expected.shape])
     np.testing.assert_allclose(found, expected, rtol=0, atol=TOLERANCE["f32"] * 4)
 
@@ -97,11 +96,10 @@ def test_kernels_for_hopper(name):
     """Slices that start at whole vectors are read by asynchronous copies."""
     form, width = FORMS[name]
     model, x = attention(form), drawn(width, torch.float16)
-    with open_model(model, (x,), target=TARGET, options=FusionOptions()) as work:
-        with ir.Context():
-            text = str(ir.Module.parseFile(str(work.normalized)))
-            _, (plan,) = planned(text, "attention")
-            assert len({str(value) for value in plan.operands}) == 1
+    with open_model(model, (x,), target=TARGET, options=FusionOptions()) as work, ir.Context():
+        text = str(ir.Module.parseFile(str(work.normalized)))
+        _, (plan,) = planned(text, "attention")
+        assert len({str(value) for value in plan.operands}) == 1
 
 
 def multihead(batch_first, cross):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 from iree.compiler import ir
@@ -31,7 +32,7 @@ class StridedView:
         """
         if not self.strides or self.strides[-1] != 1:
             return None
-        pairs = list(zip(self.strides, self.strides[1:], strict=False))
+        pairs = list(itertools.pairwise(self.strides))
         if any(outer % inner for outer, inner in pairs):
             return None
         return (1, *(outer // inner for outer, inner in pairs))
@@ -86,7 +87,7 @@ def _moved(op: ir.Operation, source: StridedView) -> StridedView | None:
     sizes = ops.shape(op.operands[0])
     for group in ops.reassociation(op):
         kept = [d for d in group if sizes[d] != 1]
-        for outer, inner in zip(kept, kept[1:], strict=False):
+        for outer, inner in itertools.pairwise(kept):
             if source.strides[outer] != source.strides[inner] * (sizes[inner] or 0):
                 return None
         merged.append(source.strides[(kept or group)[-1]])
