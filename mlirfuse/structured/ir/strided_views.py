@@ -66,7 +66,7 @@ def _view(value: ir.Value) -> StridedView | None:
     op = ops.defining_op(value)
     if op is not None and op.name in ("tensor.extract_slice", *ops.RESHAPES):
         source = _view(op.operands[0])
-        moved = None if source is None else _moved(op, source)
+        moved = _moved(op, source) if source is not None and source.strides else None
         if moved is not None:
             return moved
     return contiguous(value)
@@ -76,19 +76,19 @@ def _moved(op: ir.Operation, source: StridedView) -> StridedView | None:
     """The view of an op's result; None where its elements have no strides."""
     if op.name == "tensor.extract_slice":
         return _sliced(op, source)
-    if op.name == "tensor.expand_shape":
-        sizes = ops.shape(op.results[0])
+    expands = op.name == "tensor.expand_shape"
+    sizes = [size or 0 for size in ops.shape(op.results[0] if expands else op.operands[0])]
+    if expands:
         strides = []
         for group, stride in zip(ops.reassociation(op), source.strides, strict=True):
-            inner = [sizes[d] or 0 for d in group]
-            strides += [stride * math.prod(inner[n + 1 :]) for n in range(len(inner))]
+            parts = [sizes[d] for d in group]
+            strides += [stride * math.prod(parts[n + 1 :]) for n in range(len(parts))]
         return dataclasses.replace(source, strides=tuple(strides))
     merged = []
-    sizes = ops.shape(op.operands[0])
     for group in ops.reassociation(op):
         kept = [d for d in group if sizes[d] != 1]
         for outer, inner in itertools.pairwise(kept):
-            if source.strides[outer] != source.strides[inner] * (sizes[inner] or 0):
+            if source.strides[outer] != source.strides[inner] * sizes[inner]:
                 return None
         merged.append(source.strides[(kept or group)[-1]])
     return dataclasses.replace(source, strides=tuple(merged))
