@@ -7,6 +7,7 @@ from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import MAX_WARPS, gpu_of
 from mlirfuse.kernels.sort.analysis import block_columns, packed_bits
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
+from mlirfuse.kernels.sort.runs import runs_of_chunks
 from mlirfuse.targets.base import Target
 
 ELEMENTS_PER_THREAD = 8
@@ -16,6 +17,35 @@ COPIES = 4
 """Values in registers for each element: it, its partner, and halves of 64 bits of both."""
 
 REGISTER_BYTES = 4
+
+MERGE_WARPS = 4
+"""Warps of a CTA that merges runs."""
+
+MERGE_ELEMENTS_PER_THREAD = 16
+"""Bisections of a thread that merges runs, whose loads are in flight at a time: 6 registers each
+leave an SM half of its threads."""
+
+MERGE_WIDTHS = (2, 4, 8, 16)
+"""Runs that are merged at a time."""
+
+EXCHANGE_CYCLES = 3
+"""Cycles of an SM for a step of a network on a warp of keys: about 12 instructions of 64 bits, and
+four warps issue at a time."""
+
+EXCHANGE_LATENCY = 60
+"""Cycles from one step of a network to the next: two shuffles, a comparison and two selections."""
+
+PROBE_CYCLES = 4
+"""Cycles of an SM for a step of a warp's bisections: about 8 instructions, and 2 lines of L1."""
+
+PROBE_LATENCY = 250
+"""Cycles from one step of a bisection to the next: a load from L2."""
+
+LAUNCH_CYCLES = 5000
+"""Cycles until a dispatch that waits for the one before begins: 3 us at 1.7 GHz."""
+
+MIN_CHUNK_COLUMNS = 128
+"""Shortest chunk of a long row: 4 elements of each lane of a warp."""
 
 MAX_COLUMNS = 2048
 """Longest row of a network, whose steps are unrolled: building this one takes tens of seconds (226
@@ -40,29 +70,93 @@ def max_columns(key_bits: int, target: Target) -> int:
 
 
 def choose_config(problem: SortProblem, target: Target) -> SortConfig:
-    """The nearest measured configuration, else the computed one."""
-    return lookup.choose(target, problem, SortConfig, default_config)
+    """The nearest measured configuration of rows as long as these, else the computed one."""
+    whole = _is_whole(problem, target)
+    return lookup.choose(
+        target,
+        problem,
+        SortConfig,
+        default_config,
+        lambda entry: whole == (not entry.config.chunk_columns),
+    )
+
+
+def _is_whole(problem: SortProblem, target: Target) -> bool:
+    """Whether registers hold a row."""
+    return problem.columns <= max_columns(problem.element_bits, target)
 
 
 def default_config(problem: SortProblem, target: Target) -> SortConfig:
     """The configuration computed from the problem and the device.
 
-    Short rows share a CTA, as far as each SM has one.
+    Short rows share a CTA, as far as each SM has one. Of long ones CTAs sort chunks.
     """
+    if not _is_whole(problem, target):
+        return min(_chunked(problem, target), key=lambda config: _cycles(problem, config, target))
     gpu = gpu_of(target)
     columns = block_columns(problem.columns)
     tile = gpu.warp_size * ELEMENTS_PER_THREAD * MAX_WARPS
     rows = min(max(1, tile // columns), power_of_two(problem.rows))
     while rows > 1 and problem.rows < rows * gpu.num_sms:
         rows //= 2
-    threads = rows * columns // ELEMENTS_PER_THREAD
+    return SortConfig(rows, _num_warps(rows * columns, target))
+
+
+def _num_warps(elements: int, target: Target) -> int:
+    """The warps of a tile of so many elements."""
+    gpu = gpu_of(target)
     most = gpu.max_threads_per_sm // gpu.warp_size // 2
-    return SortConfig(rows, max(1, min(most, threads // gpu.warp_size)))
+    return max(1, min(most, elements // ELEMENTS_PER_THREAD // gpu.warp_size))
+
+
+def merged_elements(width: int, target: Target) -> int:
+    """Elements of a CTA that merges so many runs at a time."""
+    per_thread = max(1, MERGE_ELEMENTS_PER_THREAD // power_of_two(width))
+    return MERGE_WARPS * gpu_of(target).warp_size * per_thread
+
+
+def _chunked(problem: SortProblem, target: Target) -> list[SortConfig]:
+    """The configurations of rows that no CTA holds."""
+    longest = max_columns(problem.element_bits, target)
+    chunks = [longest]
+    while chunks[-1] > MIN_CHUNK_COLUMNS:
+        chunks.append(chunks[-1] // 2)
+    return [
+        SortConfig(1, _num_warps(chunk, target), chunk, width)
+        for chunk in chunks
+        for width in MERGE_WIDTHS
+    ]
+
+
+def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
+    """An estimate of the cycles of all kernels that sort long rows."""
+    gpu, chunk = gpu_of(target), config.chunk_columns
+    runs = runs_of_chunks(problem.columns, chunk, problem.count)
+    warps = problem.rows * chunk * runs.count / gpu.warp_size
+    busy = warps / gpu.num_sms * EXCHANGE_CYCLES
+    total = _exchanges(chunk, runs.length) * max(EXCHANGE_LATENCY, busy)
+    while runs.count > 1:
+        width, steps = min(config.merge_width, runs.count), runs.length.bit_length()
+        warps = problem.rows * runs.total / gpu.warp_size
+        busy = warps / gpu.num_sms * PROBE_CYCLES * (width - 1)
+        total += LAUNCH_CYCLES + steps * max(PROBE_LATENCY, busy)
+        runs = runs.merged(width, problem.count)
+    return total
+
+
+def _exchanges(columns: int, count: int) -> float:
+    """The exchanges of each element in a network that computes the first elements of a tile."""
+    levels, kept = columns.bit_length() - 1, power_of_two(count).bit_length() - 1
+    sort = kept * (kept + 1) / 2
+    # Each further level halves the elements, and merges those that are left.
+    return sort + sum((kept + 1) / 2**n for n in range(1, levels - kept + 1))
 
 
 def configs(problem: SortProblem, target: Target) -> list[SortConfig]:
     """The configurations that the tuner measures, with the default first."""
     default = default_config(problem, target)
+    if default.chunk_columns:
+        return list(dict.fromkeys([default, *_chunked(problem, target)]))
     found = [default]
     for rows in (1, default.block_rows, 2 * default.block_rows):
         found += [SortConfig(rows, warps) for warps in (1, 2, 4, 8, 16)]
