@@ -122,7 +122,7 @@ def _sorted(analysis: SortAnalysis, columns: int, kept: int) -> list[str]:
         f"inside = (row < {analysis.rows}) & (column < {analysis.columns})",
         f"x = tl.load(x0 + {source_offset(analysis, 'column')}, mask=inside, other=0)",
         *_keys(kind, analysis.key_bits, descending=analysis.order.descending),
-        # Columns that are not in the row come last: they have the largest key, and the last indices.
+        # Columns that the row has not come last: by the largest key and the last indices.
         f"key = tl.where(column < {analysis.columns}, key.to(tl.int{wide}), {most})",
         f"packed = key.to(tl.int{wide}) * {columns} + local",
         f"packed = {'tl.sort(packed)' if kept == columns else f'~tl.topk(~packed, {kept})'}",

@@ -18,9 +18,7 @@ from mlirfuse.kernels.sort.runs import runs_of_chunks
 from mlirfuse.targets.base import Target
 
 
-def plan_sort(
-    analysis: SortAnalysis, target: Target, config: SortConfig | None = None
-) -> Plan:
+def plan_sort(analysis: SortAnalysis, target: Target, config: SortConfig | None = None) -> Plan:
     """Plans the kernels of a sort.
 
     Args:

@@ -1,8 +1,8 @@
 """Sorted runs of a row: those of its chunks, then the ones that they are merged into.
 
-    5000 columns, chunks of 1024     5 runs: 4 of 1024, the last of 904
-    merged by fours                  2 runs: one of 4096, the last of 904
-    the first 10 alone               5 runs of 10, then 2 of 10
+5000 columns, chunks of 1024     5 runs: 4 of 1024, the last of 904
+merged by fours                  2 runs: one of 4096, the last of 904
+the first 10 alone               5 runs of 10, then 2 of 10
 """
 
 from __future__ import annotations
