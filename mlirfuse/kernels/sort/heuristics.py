@@ -149,7 +149,7 @@ def _exchanges(columns: int, count: int) -> float:
     levels, kept = columns.bit_length() - 1, power_of_two(count).bit_length() - 1
     sort = kept * (kept + 1) / 2
     # Each further level halves the elements, and merges those that are left.
-    return sort + sum((kept + 1) / 2**n for n in range(1, levels - kept + 1))
+    return sort + (kept + 1) * (1 - 0.5 ** (levels - kept))
 
 
 def configs(problem: SortProblem, target: Target) -> list[SortConfig]:
