@@ -150,7 +150,8 @@ def _topk(
     x: torch.Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if largest and isinstance(k, int) and k == 1 and x.dim():
-        return x.max(dim, keepdim=True)
+        value, index = x.max(dim, keepdim=True)
+        return value, index
     return _first(x, k, dim, descending=largest)
 
 
