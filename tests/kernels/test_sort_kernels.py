@@ -171,9 +171,27 @@ def test_configurations_are_computed():
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "gfx942"])
 @pytest.mark.parametrize(
-    "case", [Case((64, 40), 0), Case((8, 40), element="f16", count=8)], ids=str
+    "case",
+    [
+        Case((64, 40), 0),
+        Case((8, 40), element="f16", count=8),
+        Case((2, 2100), element="f16", count=8),
+    ],
+    ids=str,
 )
 def test_object_code(case, arch):
     with ir.Context():
         _, (plan,) = planned(sort_text.text(case), "sort")
-        assert triton_compiler.build(plan.program, arch).code
+        for step in plan.kernels():
+            assert triton_compiler.build(step.program, arch).code
+
+
+def test_configurations_of_long_rows_are_computed():
+    """Few elements have long chunks and wide merges; one row has chunks for each SM."""
+    gpu = TARGET.gpu
+    one = heuristics.default_config(SortProblem(1, 1 << 15, 1 << 15), TARGET)
+    assert -(-(1 << 15) // one.chunk_columns) >= gpu.num_sms // 2
+    many = heuristics.default_config(SortProblem(4096, 1 << 14, 1 << 14), TARGET)
+    first = heuristics.default_config(SortProblem(8, 1 << 17, 16), TARGET)
+    assert many.merge_width < first.merge_width
+    assert heuristics.configs(SortProblem(1, 1 << 15, 9), TARGET)[1:]
