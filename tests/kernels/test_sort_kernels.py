@@ -12,7 +12,7 @@ from helpers.sort_text import Case
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.sort import heuristics
-from mlirfuse.kernels.sort.problem import SortProblem
+from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
 from mlirfuse.structured.recognize import orders
 
 pytestmark = needs_triton
@@ -80,6 +80,38 @@ def short_networks(monkeypatch):
 def test_long_rows(interpreter, short_networks, monkeypatch, case, width):
     monkeypatch.setattr(heuristics, "MERGE_WIDTHS", (width,))
     check(interpreter, case)
+
+
+@pytest.fixture
+def selection(monkeypatch):
+    """Chunks of three tiles of eight elements each, of which CTAs keep the first ones."""
+    config = SortConfig(1, 1, 24, 2, tile_columns=8)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 133), count=4, descending=True),
+        Case((70, 2), 0, count=3, element="f16"),
+        Case((97,), count=2, element="bf16", descending=True),
+        Case((2, 50), count=4, element="i8"),
+        Case((49,), count=4, element="i32", descending=True),
+    ],
+    ids=str,
+)
+def test_first_elements_of_long_chunks(interpreter, selection, case):
+    check(interpreter, case)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("steps", [np.arange, np.zeros, lambda n: -np.arange(n)])
+def test_candidates_of_ordered_rows(interpreter, selection, steps, descending):
+    """All elements are candidates, of each tile again, or only the first ones."""
+    case = Case((2, 72), count=3, descending=descending)
+    x = np.broadcast_to(steps(72).astype(np.float32), case.shape).copy()
+    (found,) = run(interpreter, sort_text.text(case), "sort", [x], [case.result])
+    np.testing.assert_array_equal(found, sort_text.expected(case, x))
 
 
 @pytest.mark.parametrize("number", range(8))
@@ -192,3 +224,14 @@ def test_configurations_of_long_rows_are_computed():
     first = heuristics.default_config(SortProblem(8, 1 << 17, 16), TARGET)
     assert many.merge_width < first.merge_width
     assert heuristics.configs(SortProblem(1, 1 << 15, 9), TARGET)[1:]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1024, 50257), (64, 131072), (1, 1 << 22)])
+def test_few_elements_are_selected_tile_by_tile(rows, columns):
+    few = heuristics.default_config(SortProblem(rows, columns, 50), TARGET)
+    assert few.tile_columns
+    assert few.chunk_columns % few.tile_columns == 0
+    assert few.chunk_columns < columns
+    assert rows * -(-columns // few.chunk_columns) >= TARGET.gpu.num_sms
+    most = heuristics.default_config(SortProblem(rows, columns, columns // 2), TARGET)
+    assert not most.tile_columns

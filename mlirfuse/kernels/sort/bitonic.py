@@ -116,16 +116,23 @@ def _sorted(analysis: SortAnalysis, columns: int, kept: int) -> list[str]:
     `row` and `column` index the tensor, and `local` the columns of a tile. `packed` is the result:
     sorted keys with local indices below them.
     """
-    kind = ops.element_type(analysis.order.source)
     wide, most = packed_bits(analysis.key_bits, columns), 2 ** (analysis.key_bits - 1) - 1
     return [
-        f"inside = (row < {analysis.rows}) & (column < {analysis.columns})",
-        f"x = tl.load(x0 + {source_offset(analysis, 'column')}, mask=inside, other=0)",
-        *_keys(kind, analysis.key_bits, descending=analysis.order.descending),
+        *loaded_keys(analysis),
         # Columns that the row has not come last: by the largest key and the last indices.
         f"key = tl.where(column < {analysis.columns}, key.to(tl.int{wide}), {most})",
         f"packed = key.to(tl.int{wide}) * {columns} + local",
         f"packed = {'tl.sort(packed)' if kept == columns else f'~tl.topk(~packed, {kept})'}",
+    ]
+
+
+def loaded_keys(analysis: SortAnalysis) -> list[str]:
+    """The lines that load the elements at `row` and `column`, and compute keys in their order."""
+    kind = ops.element_type(analysis.order.source)
+    return [
+        f"inside = (row < {analysis.rows}) & (column < {analysis.columns})",
+        f"x = tl.load(x0 + {source_offset(analysis, 'column')}, mask=inside, other=0)",
+        *_keys(kind, analysis.key_bits, descending=analysis.order.descending),
     ]
 
 

@@ -4,14 +4,16 @@
 becomes
   sort_kernel: rows in registers, by a bitonic network
 or, for rows that registers do not hold,
-  sort_chunks_kernel: chunks of rows in registers; then sort_merge_kernel, until one run is left
+  sort_chunks_kernel: chunks of rows in registers, or for few elements
+  sort_selection_kernel: chunks of any length, tile by tile;
+  then sort_merge_kernel, until one run is left
 """
 
 from __future__ import annotations
 
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
-from mlirfuse.kernels.sort import bitonic, heuristics, merges
+from mlirfuse.kernels.sort import bitonic, heuristics, merges, selection
 from mlirfuse.kernels.sort.analysis import SortAnalysis, analyze, problem_of
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
 from mlirfuse.kernels.sort.runs import runs_of_chunks
@@ -30,7 +32,8 @@ def plan_sort(analysis: SortAnalysis, target: Target, config: SortConfig | None 
     if not chosen.chunk_columns:
         return bitonic.plan(analysis, chosen)
     runs = runs_of_chunks(analysis.columns, chosen.chunk_columns, analysis.order.count)
-    before = bitonic.chunks_plan(analysis, chosen, runs)
+    first_elements = selection.plan if chosen.tile_columns else bitonic.chunks_plan
+    before = first_elements(analysis, chosen, runs)
     return merges.plan(analysis, chosen, target, runs, before)
 
 

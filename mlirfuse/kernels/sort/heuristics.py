@@ -41,6 +41,13 @@ PROBE_CYCLES = 4
 PROBE_LATENCY = 250
 """Cycles from one step of a bisection to the next: a load from L2."""
 
+TILE_CYCLES = 900
+"""Cycles from one tile of a selection to the next: a load from memory, and a sum over the CTA."""
+
+SELECTED_NETWORKS = 2
+"""Networks of a CTA that selects few elements of a long chunk in random order: for its first
+candidates and for the last ones."""
+
 LAUNCH_CYCLES = 5000
 """Cycles until a dispatch that waits for the one before begins: 3 us at 1.7 GHz."""
 
@@ -121,20 +128,34 @@ def _chunked(problem: SortProblem, target: Target) -> list[SortConfig]:
     chunks = [longest]
     while chunks[-1] > MIN_CHUNK_COLUMNS:
         chunks.append(chunks[-1] // 2)
-    return [
+    found = [
         SortConfig(1, _num_warps(chunk, target), chunk, width)
         for chunk in chunks
         for width in MERGE_WIDTHS
     ]
+    # Candidates of two tiles are in registers at a time, and two runs at least are merged.
+    tile, parts = longest // 2, 2
+    while 2 * problem.count <= tile and problem.columns > 2 * parts * tile:
+        chunk = -(-problem.columns // (parts * tile)) * tile
+        warps = _num_warps(tile, target)
+        found += [SortConfig(1, warps, chunk, width, tile) for width in MERGE_WIDTHS]
+        parts *= 2
+    return found
 
 
 def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     """An estimate of the cycles of all kernels that sort long rows."""
     gpu, chunk = gpu_of(target), config.chunk_columns
     runs = runs_of_chunks(problem.columns, chunk, problem.count)
-    warps = problem.rows * chunk * runs.count / gpu.warp_size
-    busy = warps / gpu.num_sms * EXCHANGE_CYCLES
-    total = _exchanges(chunk, runs.length) * max(EXCHANGE_LATENCY, busy)
+    ctas, network, networks = problem.rows * runs.count, chunk, 1
+    total = 0.0
+    if config.tile_columns:
+        network, networks = 2 * config.tile_columns, SELECTED_NETWORKS
+        resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
+        waves = -(-ctas * config.num_warps // resident)
+        total = waves * chunk / config.tile_columns * TILE_CYCLES
+    busy = ctas * network / gpu.warp_size / gpu.num_sms * EXCHANGE_CYCLES
+    total += networks * _exchanges(network, runs.length) * max(EXCHANGE_LATENCY, busy)
     while runs.count > 1:
         width, steps = min(config.merge_width, runs.count), runs.length.bit_length()
         warps = problem.rows * runs.total / gpu.warp_size

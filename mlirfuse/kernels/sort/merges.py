@@ -66,7 +66,8 @@ def _merge(
         *(_store_indices(analysis) if final else _store_runs(merged)),
     ]
     written = POINTERS[ops.element_type(result)] if final else f"*i{bits}"
-    arguments = (("s0", f"*i{bits}"), ("y0", written))
+    given = [(f"s{n}", f"*{kind}") for n, kind in enumerate(before.scratch_types)]
+    arguments = (*given, ("y0", written))
     note = f"Merges {width} runs of {runs.length} at a time."
     program = Program(
         ENTRY, text_of(ENTRY, arguments, lines, note), arguments, MERGE_WARPS, num_stages=1
