@@ -5,6 +5,7 @@
     %i = hal.dispatch.extern "sort_kernel"(%x) { rows in registers, a bitonic network }
   or, of rows that registers do not hold,
     %r = hal.dispatch.extern "sort_chunks_kernel"(%x) { chunks of rows in registers }
+    or "sort_selection_kernel", which selects few elements of each chunk, and
     %i = hal.dispatch.extern "sort_merge_kernel"(%r) { places by bisection; one for each level }
 
 Root: the region that `sort_fusion` formed. Any rank and any sorted dimension. Static sizes; f16,

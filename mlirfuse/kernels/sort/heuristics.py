@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import MAX_WARPS, gpu_of
@@ -44,12 +46,11 @@ PROBE_LATENCY = 250
 TILE_CYCLES = 900
 """Cycles from one tile of a selection to the next: a load from memory, and a sum over the CTA."""
 
-SELECTED_NETWORKS = 2
-"""Networks of a CTA that selects few elements of a long chunk in random order: for its first
-candidates and for the last ones."""
-
 LAUNCH_CYCLES = 5000
 """Cycles until a dispatch that waits for the one before begins: 3 us at 1.7 GHz."""
+
+MAX_MEASURED = 16
+"""Configurations of long rows that the tuner measures."""
 
 MIN_CHUNK_COLUMNS = 128
 """Shortest chunk of a long row: 4 elements of each lane of a warp."""
@@ -99,7 +100,7 @@ def default_config(problem: SortProblem, target: Target) -> SortConfig:
     Short rows share a CTA, as far as each SM has one. Of long ones CTAs sort chunks.
     """
     if not _is_whole(problem, target):
-        return min(_chunked(problem, target), key=lambda config: _cycles(problem, config, target))
+        return _chunked(problem, target)[0]
     gpu = gpu_of(target)
     columns = block_columns(problem.columns)
     tile = gpu.warp_size * ELEMENTS_PER_THREAD * MAX_WARPS
@@ -123,7 +124,7 @@ def merged_elements(width: int, target: Target) -> int:
 
 
 def _chunked(problem: SortProblem, target: Target) -> list[SortConfig]:
-    """The configurations of rows that no CTA holds."""
+    """The configurations of rows that no CTA holds, those of the fewest estimated cycles first."""
     longest = max_columns(problem.element_bits, target)
     chunks = [longest]
     while chunks[-1] > MIN_CHUNK_COLUMNS:
@@ -133,27 +134,34 @@ def _chunked(problem: SortProblem, target: Target) -> list[SortConfig]:
         for chunk in chunks
         for width in MERGE_WIDTHS
     ]
-    # Candidates of two tiles are in registers at a time, and two runs at least are merged.
-    tile, parts = longest // 2, 2
-    while 2 * problem.count <= tile and problem.columns > 2 * parts * tile:
-        chunk = -(-problem.columns // (parts * tile)) * tile
-        warps = _num_warps(tile, target)
-        found += [SortConfig(1, warps, chunk, width, tile) for width in MERGE_WIDTHS]
-        parts *= 2
-    return found
+    found += [
+        SortConfig(
+            1, _num_warps(tile, target), -(-problem.columns // (parts * tile)) * tile, width, tile
+        )
+        # Candidates of two tiles are in registers at a time.
+        for tile in (chunk // 2 for chunk in chunks)
+        if 2 * problem.count <= tile
+        # Two runs at least are merged, of two tiles at least.
+        for parts in (1 << n for n in range(1, problem.columns.bit_length()))
+        if problem.columns > 2 * parts * tile
+        for width in MERGE_WIDTHS
+    ]
+    return sorted(found, key=lambda config: _cycles(problem, config, target))
 
 
 def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     """An estimate of the cycles of all kernels that sort long rows."""
     gpu, chunk = gpu_of(target), config.chunk_columns
     runs = runs_of_chunks(problem.columns, chunk, problem.count)
-    ctas, network, networks = problem.rows * runs.count, chunk, 1
-    total = 0.0
-    if config.tile_columns:
-        network, networks = 2 * config.tile_columns, SELECTED_NETWORKS
+    ctas, network, networks, total = problem.rows * runs.count, chunk, 1.0, 0.0
+    if tile := config.tile_columns:
+        # The first two tiles, and in the end; in between as often as a tile of candidates is new,
+        # of which an element in random order is one with the probability of count / (its index).
+        network, kept = 2 * tile, power_of_two(runs.length)
+        networks = 2 + runs.length * math.log(chunk / network) / (tile - kept + 1)
         resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
         waves = -(-ctas * config.num_warps // resident)
-        total = waves * chunk / config.tile_columns * TILE_CYCLES
+        total = waves * chunk / tile * TILE_CYCLES
     busy = ctas * network / gpu.warp_size / gpu.num_sms * EXCHANGE_CYCLES
     total += networks * _exchanges(network, runs.length) * max(EXCHANGE_LATENCY, busy)
     while runs.count > 1:
@@ -177,7 +185,7 @@ def configs(problem: SortProblem, target: Target) -> list[SortConfig]:
     """The configurations that the tuner measures, with the default first."""
     default = default_config(problem, target)
     if default.chunk_columns:
-        return list(dict.fromkeys([default, *_chunked(problem, target)]))
+        return _chunked(problem, target)[:MAX_MEASURED]
     found = [default]
     for rows in (1, default.block_rows, 2 * default.block_rows):
         found += [SortConfig(rows, warps) for warps in (1, 2, 4, 8, 16)]
