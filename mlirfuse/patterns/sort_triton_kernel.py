@@ -3,11 +3,11 @@
     %i = flow.dispatch.region { ranks by comparing all pairs, the index of each rank }
   becomes
     %i = hal.dispatch.extern "sort_kernel"(%x) { rows in registers, a bitonic network }
-  or, of rows that registers do not hold,
-    %r = hal.dispatch.extern "sort_chunks_kernel"(%x) { chunks of rows in registers }
-    or "sort_selection_kernel", which selects few elements of each chunk, and
-    %i = hal.dispatch.extern "sort_merge_kernel"(%r) { places by bisection; one for each level }
+  or, where registers do not hold a row,
+    %r = hal.dispatch.extern "sort_chunks_kernel"(%x) { sorted chunks, their first elements }
+    %i = hal.dispatch.extern "sort_merge_kernel"(%r) { places by bisection; several times }
 
+`sort_selection_kernel` takes the place of the first one for few elements of long chunks.
 Root: the region that `sort_fusion` formed. Any rank and any sorted dimension. Static sizes; f16,
 bf16, f32 and integers of up to 32 bits.
 Numerics: exact.
