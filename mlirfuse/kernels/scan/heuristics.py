@@ -31,6 +31,9 @@ MAX_TOTALS = 8192
 MAX_WARPS, MAX_WIDE_WARPS = 32, 16
 """Warps of a CTA at most; of one whose elements have 64 bits, and take twice the registers."""
 
+PIPELINED_TILES = 4
+"""Tiles in shared memory while a CTA walks along a scan: the next two blocks, of two operands."""
+
 BLOCK_CYCLES = 1500
 """Cycles from one block of a scan to the next: its loads, and the scan of its warps; an estimate,
 as the next ones."""
@@ -89,10 +92,14 @@ def _num_warps(elements: int, gpu: GpuDevice) -> int:
 
 def _long(problem: ScanProblem, gpu: GpuDevice) -> list[ScanConfig]:
     """The configurations of few and long scans: tiles of a CTA, and parts of a scan."""
-    found, warps = [], _num_warps(TILE_ELEMENTS, gpu)
-    while warps <= (MAX_WARPS if problem.element_bits <= 32 else MAX_WIDE_WARPS):
+    found, least = [], _num_warps(TILE_ELEMENTS, gpu)
+    most = MAX_WARPS if problem.element_bits <= 32 else MAX_WIDE_WARPS
+    for warps in (least << n for n in range((most // least).bit_length())):
         columns = warps * gpu.warp_size * ELEMENTS_PER_THREAD
-        blocks = -(-problem.columns // columns)
+        blocks, pipelined = -(-problem.columns // columns), PIPELINED_TILES * columns
+        fits = pipelined * problem.element_bits // 8 <= gpu.shared_memory_per_cta
+        if blocks > 1 and warps > least and not fits:
+            continue
         filling = _resident_warps(gpu) // (warps * problem.outer)
         parts = {1, max(1, min(blocks, filling))} | {-(-blocks >> n) for n in range(16)}
         found += [
@@ -100,7 +107,6 @@ def _long(problem: ScanProblem, gpu: GpuDevice) -> list[ScanConfig]:
             for segments in sorted(parts)
             if 1 <= segments <= min(blocks, MAX_TOTALS)
         ]
-        warps *= 2
     return found
 
 
