@@ -1,7 +1,7 @@
 // RUN: %if triton %{ %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --enable-feature=kernels --pipeline=sort_fusion,sort_triton_kernel | FileCheck %s %}
 // RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --disable-feature=kernels --pipeline=sort_fusion,sort_triton_kernel | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=sort_fusion,sort_triton_kernel | FileCheck %s --check-prefix=OFF
-// OFF-NOT: hal.dispatch.extern "sort_kernel"
+// OFF-NOT: hal.dispatch.extern "sort_
 
 // CHECK-LABEL: @ascending
 // CHECK: hal.dispatch.extern "sort_kernel"
@@ -313,4 +313,78 @@ util.func public @no_kernel_of_i64(%arg: tensor<4x6xi64>) -> tensor<4x6xi32> {
     linalg.yield %c : i32
   } -> tensor<4x6xi32>
   util.return %i : tensor<4x6xi32>
+}
+
+// -----
+
+// CHECK-LABEL: @long_rows
+// CHECK: %[[RUNS:.*]] = hal.dispatch.extern "sort_chunks_kernel"{{.*}}(%arg0)
+// CHECK: %[[I:.*]] = hal.dispatch.extern "sort_merge_kernel"{{.*}}(%[[RUNS]])
+// CHECK: util.return %[[I]]
+util.func public @long_rows(%arg: tensor<2x2100xf16>) -> tensor<2x4xi32> {
+  %true = arith.constant true
+  %zero = arith.constant 0 : i32
+  %init = arith.constant 0 : i32
+  %ne = tensor.empty() : tensor<2100xi32>
+  %n = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} outs(%ne : tensor<2100xi32>) {
+  ^bb0(%o: i32):
+    %l = linalg.index 0 : index
+    %c = arith.index_cast %l : index to i32
+    linalg.yield %c : i32
+  } -> tensor<2100xi32>
+  %p = arith.constant dense<[0, 1, 2, 3]> : tensor<4xi32>
+  %be = tensor.empty() : tensor<2x2100x2100xi1>
+  %before = linalg.generic {indexing_maps = [affine_map<(d0, d1, k) -> (d0, d1)>, affine_map<(d0, d1, k) -> (d0, k)>, affine_map<(d0, d1, k) -> (d1)>, affine_map<(d0, d1, k) -> (k)>, affine_map<(d0, d1, k) -> (d0, d1, k)>],
+      iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%arg, %arg, %n, %n : tensor<2x2100xf16>, tensor<2x2100xf16>, tensor<2100xi32>, tensor<2100xi32>)
+      outs(%be : tensor<2x2100x2100xi1>) {
+  ^bb0(%x: f16, %y: f16, %j: i32, %k: i32, %o: i1):
+    %lt = arith.cmpf ogt, %y, %x : f16
+    %gt = arith.cmpf olt, %y, %x : f16
+    %nx = arith.cmpf une, %y, %y : f16
+    %ny = arith.cmpf une, %x, %x : f16
+    %mx = arith.xori %nx, %true : i1
+    %my = arith.xori %ny, %true : i1
+    %nl = arith.andi %nx, %my : i1
+    %ng = arith.andi %ny, %mx : i1
+    %ll = arith.ori %lt, %nl : i1
+    %gg = arith.ori %gt, %ng : i1
+    %le = arith.xori %gg, %true : i1
+    %e = arith.cmpi slt, %k, %j : i32
+    %s = arith.select %e, %le, %ll : i1
+    linalg.yield %s : i1
+  } -> tensor<2x2100x2100xi1>
+  %we = tensor.empty() : tensor<2x2100x2100xi32>
+  %w = linalg.generic {indexing_maps = [affine_map<(d0, d1, k) -> (d0, d1, k)>, affine_map<(d0, d1, k) -> (d0, d1, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%before : tensor<2x2100x2100xi1>) outs(%we : tensor<2x2100x2100xi32>) {
+  ^bb0(%a: i1, %o: i32):
+    %c = arith.extui %a : i1 to i32
+    linalg.yield %c : i32
+  } -> tensor<2x2100x2100xi32>
+  %re = tensor.empty() : tensor<2x2100xi32>
+  %rf = linalg.fill ins(%init : i32) outs(%re : tensor<2x2100xi32>) -> tensor<2x2100xi32>
+  %r = linalg.generic {indexing_maps = [affine_map<(d0, d1, k) -> (d0, d1, k)>, affine_map<(d0, d1, k) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%w : tensor<2x2100x2100xi32>) outs(%rf : tensor<2x2100xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %c = arith.addi %a, %b : i32
+    linalg.yield %c : i32
+  } -> tensor<2x2100xi32>
+  %he = tensor.empty() : tensor<2x4x2100xi32>
+  %h = linalg.generic {indexing_maps = [affine_map<(d0, d1, k) -> (d0, k)>, affine_map<(d0, d1, k) -> (d1)>, affine_map<(d0, d1, k) -> (k)>, affine_map<(d0, d1, k) -> (d0, d1, k)>], iterator_types = ["parallel", "parallel", "parallel"]}
+      ins(%r, %p, %n : tensor<2x2100xi32>, tensor<4xi32>, tensor<2100xi32>)
+      outs(%he : tensor<2x4x2100xi32>) {
+  ^bb0(%a: i32, %b: i32, %i: i32, %o: i32):
+    %c = arith.cmpi eq, %a, %b : i32
+    %d = arith.select %c, %i, %zero : i32
+    linalg.yield %d : i32
+  } -> tensor<2x4x2100xi32>
+  %ie = tensor.empty() : tensor<2x4xi32>
+  %if = linalg.fill ins(%init : i32) outs(%ie : tensor<2x4xi32>) -> tensor<2x4xi32>
+  %i = linalg.generic {indexing_maps = [affine_map<(d0, d1, k) -> (d0, d1, k)>, affine_map<(d0, d1, k) -> (d0, d1)>], iterator_types = ["parallel", "parallel", "reduction"]}
+      ins(%h : tensor<2x4x2100xi32>) outs(%if : tensor<2x4xi32>) {
+  ^bb0(%a: i32, %b: i32):
+    %c = arith.addi %a, %b : i32
+    linalg.yield %c : i32
+  } -> tensor<2x4xi32>
+  util.return %i : tensor<2x4xi32>
 }

@@ -19,7 +19,6 @@ from mlirfuse.builders import form_region, own_copies
 from mlirfuse.core import Match, NoMatch, PassContext
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.sort.analysis import SortAnalysis, analyze_order
-from mlirfuse.kernels.sort.family import plan_sort
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import order_users, orders
 
@@ -34,9 +33,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     analysis = analyze_order(found)
     if not isinstance(analysis, SortAnalysis):
         return analysis
-    plan = plan_sort(analysis, ctx.target)
-    if isinstance(plan, NoMatch):
-        return plan
     own = order_users.exclusive(found)
     shared = tuple(op for op in found.group if op not in own)
     group = [op for op in found.group if op in own]

@@ -28,6 +28,8 @@ def test_order_with_ties_and_nan(dtype):
             torch.sort(x, dim=0, descending=True, stable=True),
             torch.argsort(x, stable=True),
             torch.topk(x, 2, sorted=True).values,
+            torch.topk(x, 1),
+            torch.topk(x, 1, dim=0, largest=False).values,
             torch.kthvalue(x, 3).values,
             torch.median(x, 1).values,
             torch.median(x),

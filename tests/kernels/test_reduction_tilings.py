@@ -474,3 +474,38 @@ def test_blocks_of_rows_end_with_a_run_of_odd_length(shape, height, apart):
         assert f"tl.arange(0, {height})" in source
         assert ctas == shape[0] * -(-shape[2] * shape[3] // height)
         assert "row % " not in source
+
+
+@pytest.mark.parametrize(("columns", "run"), [(5, 936), (16, 8), (5, 1), (7, 1)])
+@pytest.mark.parametrize("rows", [8, 217152, 1 << 24])
+def test_threads_reduce_few_columns_alone(rows, columns, run):
+    problem = ReductionProblem(rows, columns, "arith.maximumf", 1, 0, contiguous_rows=run)
+    config, gpu = heuristics.default_config(problem, TARGET), TARGET.gpu
+    assert config.block_columns == 1
+    threads = config.num_warps * gpu.warp_size
+    assert threads * config.elements_per_thread == config.block_rows
+    ctas = -(-rows // config.block_rows)
+    assert ctas >= gpu.num_sms or config.num_warps == 1
+    assert config.elements_per_thread == 1 or 2 * ctas * threads >= gpu.num_sms * 2048
+
+
+@pytest.mark.parametrize(("columns", "run", "writes"), [(17, 936, 0), (8, 1, 0), (5, 936, 1)])
+def test_other_rows_are_not_unrolled(columns, run, writes):
+    problem = ReductionProblem(217152, columns, "arith.maximumf", 1, writes, contiguous_rows=run)
+    assert heuristics.default_config(problem, TARGET).block_columns != 1
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "axis"), [((32, 5, 117, 8), 1), ((3000, 5), 1)])
+def test_object_code_of_few_columns(shape, axis):
+    """A load of each column, which both reductions read, and no exchange between threads."""
+    f = Function("main", shape)
+    x = f.argument(range(len(shape)), "f32")
+    highest = f.reduce("arith.maximumf", x, (axis,), float("-inf"))
+    text = f.finish(f.reduce("arith.addf", f.apply("arith.subf", x, highest), (axis,)))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        code = triton_compiler.build(plan.program, "sm_90").code.decode()
+    assert code.count("ld.global") == 5
+    assert "shfl" not in code
+    assert "bar.sync" not in code

@@ -17,6 +17,7 @@ CONFIGS = {
     "default": None,
     "loop": ReductionConfig(64, 16, 32768, **LOOP),
     "split": ReductionConfig(64, 16, 32768, splits=3, **LOOP),
+    "unrolled": ReductionConfig(8, 1, 32768, block_rows=8, block_columns=1, num_warps=1),
 }
 
 

@@ -8,11 +8,12 @@ from iree.compiler import ir
 
 from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, run
 from helpers.scan_text import expected, scan_text
+from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.scan import heuristics
 from mlirfuse.kernels.scan.family import SCAN
-from mlirfuse.kernels.scan.problem import ScanProblem
+from mlirfuse.kernels.scan.problem import ScanConfig, ScanProblem
 from mlirfuse.tuning import kernel_search
 
 
@@ -48,10 +49,22 @@ def test_flips(interpreter, shape, axis, before, after, exclusive):
     close(found, expected(x, axis, "add", before, after, exclusive), "f16")
 
 
+@pytest.fixture
+def short_segments(monkeypatch):
+    """Contiguous scans in five segments of a few blocks, each of which is four runs."""
+    default = heuristics.default_config
+
+    def choose(problem, target):
+        computed = default(problem, target)
+        return computed if problem.inner > 1 else ScanConfig(64, 1, 1, segments=5)
+
+    monkeypatch.setattr(heuristics, "choose_config", choose)
+
+
 @needs_triton
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize(("shape", "axis"), [((2, 17000), 1), ((4200, 3), 0), ((2, 2100, 5), 1)])
-def test_segments(interpreter, shape, axis, after):
+@pytest.mark.parametrize(("shape", "axis"), [((2, 1111), 1), ((4200, 3), 0), ((2, 2100, 5), 1)])
+def test_segments(interpreter, short_segments, shape, axis, after):
     """Few and long scans: the totals of segments come first."""
     x = draw(shape, "f32")
     x[(slice(None),) * axis + (shape[axis] // 2,)] += 100.0
@@ -61,6 +74,48 @@ def test_segments(interpreter, shape, axis, after):
         assert len(plan.kernels()) == 2
     (found,) = run(interpreter, text, "scan", [x], [shape])
     close(found, expected(x, axis, after=after), "f32")
+
+
+@needs_triton
+@pytest.mark.parametrize("reversed", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "segments"), [(64, 1), (256, 1), (577, 1), (577, 4), (1024, 3)]
+)
+def test_runs(interpreter, monkeypatch, columns, segments, exclusive, reversed):
+    """One block, several of them, several segments, with and without masks."""
+    config = ScanConfig(64, 1, 1, segments)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+    x = draw((2, columns), "f32")
+    text = scan_text(x.shape, 1, dtype="f32", before=reversed, after=reversed, exclusive=exclusive)
+    (found,) = run(interpreter, text, "scan", [x], [x.shape])
+    close(found, expected(x, 1, "add", reversed, reversed, exclusive), "f32")
+
+
+@pytest.mark.parametrize("columns", [3000, 14744, 17000, 1 << 20, 41261422])
+@pytest.mark.parametrize("outer", [1, 48])
+@pytest.mark.parametrize("bits", [32, 64])
+def test_long_scans_fill_the_device(outer, columns, bits):
+    problem = ScanProblem(outer, columns, 1, bits)
+    config, gpu = heuristics.default_config(problem, TARGET), TARGET.gpu
+    blocks = -(-columns // config.block_columns)
+    assert config.num_warps <= (32 if bits == 32 else 16)
+    assert config.block_columns == config.num_warps * gpu.warp_size * 16
+    warps, most = outer * config.segments * config.num_warps, gpu.num_sms * 64
+    # One wave of CTAs, or so few blocks that a second kernel would take longer than they.
+    assert warps <= most
+    assert config.segments > 1 or blocks <= 5
+    assert 2 * warps >= most // 2 or blocks <= 5 or config.segments == blocks
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_86", "cuda:sm_90"])
+@pytest.mark.parametrize("columns", [14744, 17000, 100000])
+def test_tiles_of_long_scans_fit_into_shared_memory(target, columns):
+    """Those that a CTA loads ahead: two blocks of two operands."""
+    target = targets.parse(target)
+    config = heuristics.default_config(ScanProblem(48, columns), target)
+    walks = config.block_columns * config.segments < columns
+    assert not walks or 16 * config.block_columns <= target.gpu.shared_memory_per_cta
 
 
 @needs_triton
@@ -76,8 +131,8 @@ def test_infinities_stay_where_they_are(interpreter):
 
 @needs_triton
 @pytest.mark.parametrize("combine", ["max", "logaddexp"])
-@pytest.mark.parametrize("columns", [600, 17000])
-def test_infinities_in_other_combiners(interpreter, combine, columns):
+@pytest.mark.parametrize("columns", [600, 1111])
+def test_infinities_in_other_combiners(interpreter, short_segments, combine, columns):
     x = draw((4, columns), "f32", spread=1.0)
     x[0, columns // 2], x[1, : columns // 2], x[2, 500], x[3] = np.inf, -np.inf, np.nan, -np.inf
     text = scan_text(x.shape, 1, combine, "f32")
@@ -133,20 +188,20 @@ def test_no_kernel_for_the_total():
 
 @needs_triton
 @pytest.mark.parametrize("arch", ["sm_80", "gfx942"])
-def test_object_code(arch):
+@pytest.mark.parametrize("shape", [(8, 40), (2, 100000)])
+def test_object_code(shape, arch):
     with ir.Context():
-        _, (plan,) = planned(scan_text((8, 40), 1), "scan")
-        kernel = triton_compiler.build(plan.program, arch)
-    assert kernel.code
+        _, (plan,) = planned(scan_text(shape, 1), "scan")
+        for step in plan.kernels():
+            assert triton_compiler.build(step.program, arch).code
 
 
 @needs_triton
 @pytest.mark.parametrize("element", ["i32", "i64"])
-def test_segments_of_integers(interpreter, element):
+def test_segments_of_integers(interpreter, short_segments, element):
     """Their totals are integers: in f32 a sum above 2^24 would be rounded."""
-    shape = (2, 17000)
+    shape = (2, 1111)
     x = np.random.default_rng(0).integers(0, 1 << 20, shape).astype(f"int{element[1:]}")
-    x %= 1 << 14
     text = scan_text(shape, 1, dtype="f32").replace("arith.addf", "arith.addi")
     text = text.replace("f32", element).replace("arith.constant 0.0", "arith.constant 0")
     with ir.Context():

@@ -30,20 +30,29 @@ def spelled(shape: tuple[int, ...]) -> str:
 
 
 def cumulative(chance: Chance) -> Work:
-    """Sums and products along any dimension, from either end, between elementwise ops."""
+    """Sums, products and log-sum-exp along any dimension, between elementwise ops.
+
+    From either end; some are few and long.
+    """
     shape = shape_of(chance, chance.pick(1, 2, 3))
+    if chance.likely(0.25):
+        shape = (*([chance.size(4)] if chance.likely(0.5) else []), chance.size(MAX_ELEMENTS, 2))
     dim = chance.pick(*range(len(shape)))
-    backwards, product, around = chance.likely(0.3), chance.likely(0.3), chance.likely(0.5)
+    backwards, around = chance.likely(0.3), chance.likely(0.5)
+    name = chance.pick("sum", "product", "log-sum-exp")
+    product = name == "product"
 
     def program(x: Tensor) -> Tensor:
         y = x * 0.5 if around and not product else x
         y = y.flip(dim) if backwards else y
         # Factors near one: the product of a long row stays in range.
-        y = torch.cumprod(1.0 + y / (4.0 * shape[dim]), dim) if product else torch.cumsum(y, dim)
+        if product:
+            y = torch.cumprod(1.0 + y / (4.0 * shape[dim]), dim)
+        else:
+            y = torch.cumsum(y, dim) if name == "sum" else torch.logcumsumexp(y, dim)
         y = y.flip(dim) if backwards else y
         return torch.tanh(y) if around else y
 
-    name = "product" if product else "sum"
     description = f"{name} of {spelled(shape)} along {dim}{', backwards' if backwards else ''}"
     return Work(program, (Input(shape),), chance.dtype(*FLOATS), description)
 

@@ -189,6 +189,8 @@ def indices(chance: Chance) -> Work:
     """The first index of the largest or smallest element, with ties and NaN."""
     shape = _shape(chance)
     dim, ties = chance.below(len(shape)), chance.likely(0.5)
+    if chance.likely(0.3):  # few elements, which a thread reduces alone
+        shape = (*shape[:dim], min(shape[dim], chance.size(16, 2)), *shape[dim + 1 :])
     both = chance.likely(0.4)
     largest = chance.likely(0.5)
 

@@ -1,4 +1,4 @@
-"""Forms of `sort_triton_kernel`: sorted rows, and their first elements."""
+"""Forms of `sort_triton_kernel`: sorted rows, their first elements, and one by its rank."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ from benchmarks.gpu.check.case import FLOATS, Chance, Input, Tensor, Work, named
 from benchmarks.gpu.check.movements import shape_of, spelled
 
 MAX_ROW = 500
-"""Longest row of a case: the build of a kernel takes longer for longer ones."""
+"""Longest row that one kernel sorts: its build takes longer for longer ones."""
+
+MAX_LONG_ROW, MAX_LONG_ROWS = 1 << 19, 4
+"""Longest row that is merged from chunks, and the most of each other dimension."""
 
 
 def _rows(chance: Chance) -> tuple[tuple[int, ...], int]:
     """A shape, and the dimension that is sorted."""
-    shape = [min(size, MAX_ROW) for size in shape_of(chance, chance.pick(1, 2, 3))]
+    shape = list(shape_of(chance, chance.pick(1, 2, 3)))
     dim = chance.pick(*range(len(shape)))
-    shape[dim] = max(2, shape[dim])
+    long = chance.likely(0.4)
+    shape = [min(size, MAX_LONG_ROWS if long else MAX_ROW) for size in shape]
+    shape[dim] = chance.size(MAX_LONG_ROW, 2) if long else max(2, shape[dim])
     return tuple(shape), dim
 
 
@@ -37,7 +42,6 @@ def first_elements(chance: Chance) -> Work:
     """The largest or smallest elements of a dimension."""
     shape, dim = _rows(chance)
     count, largest = chance.size(shape[dim]), chance.likely(0.5)
-    count = max(2, count)
 
     def program(x: Tensor) -> Tensor:
         return torch.topk(x, count, dim, largest).values
@@ -46,4 +50,16 @@ def first_elements(chance: Chance) -> Work:
     return Work(program, (Input(shape),), chance.dtype(*FLOATS), words)
 
 
-SORTS = named(sorted_rows, first_elements)
+def order_statistics(chance: Chance) -> Work:
+    """An element by its rank: the median of each row, or another one."""
+    shape, dim = _rows(chance)
+    rank, median = chance.size(shape[dim]), chance.likely(0.5)
+
+    def program(x: Tensor) -> Tensor:
+        return (torch.median(x, dim) if median else torch.kthvalue(x, rank, dim)).values
+
+    words = f"{'median' if median else f'rank {rank}'} of {spelled(shape)} along {dim}"
+    return Work(program, (Input(shape),), chance.dtype(*FLOATS), words)
+
+
+SORTS = named(sorted_rows, first_elements, order_statistics)

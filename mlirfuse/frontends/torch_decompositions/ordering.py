@@ -115,35 +115,51 @@ def _sort(x: torch.Tensor, dim: int, descending: bool) -> tuple[torch.Tensor, to
     return _first(x, size, dim, descending=descending)
 
 
+def _indices(row: torch.Tensor, count: Any, *, descending: bool) -> torch.Tensor:
+    """Indices of the first elements of the last axis in its stable order, one or more."""
+    import torch
+
+    if isinstance(count, int) and count == 1 and row.shape[-1] != 1:
+        # The sum to one index has no axis of positions, by which kernels know a sort.
+        return _place(_indices(row, 2, descending=descending), 0)
+    positions = torch.arange(count, dtype=torch.int32, device=row.device)
+    return _at(ranks(row, descending=descending), positions)
+
+
+def _place(index: torch.Tensor, place: Any) -> torch.Tensor:
+    """The index at one place of each row, (..., 1)."""
+    import torch
+
+    shape = (*index.shape[:-1], 1)
+    return index.gather(-1, torch.full(shape, place, dtype=torch.int64, device=index.device))
+
+
 def _first(
     x: torch.Tensor, count: Any, dim: int, *, descending: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    import torch
-
     row = _last(x, dim)
     if is_empty(row):
         shape = (*row.shape[:-1], count)
         found = row.new_zeros(shape, dtype=torch.int64)
         return _back(row.new_zeros(shape), dim, x.dim()), _back(found, dim, x.dim())
-    rank = ranks(row, descending=descending)
-    positions = torch.arange(count, dtype=torch.int32, device=x.device)
-    index = _at(rank, positions)
+    index = _indices(row, count, descending=descending)
     return _back(row.gather(-1, index), dim, x.dim()), _back(index, dim, x.dim())
 
 
 def _topk(
     x: torch.Tensor, k: Any, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[torch.Tensor, torch.Tensor]:
+    if largest and isinstance(k, int) and k == 1 and x.dim():
+        value, index = x.max(dim, keepdim=True)
+        return value, index
     return _first(x, k, dim, descending=largest)
 
 
 def _selected(
-    x: torch.Tensor, position: torch.Tensor, dim: int, keepdim: bool
+    x: torch.Tensor, index: torch.Tensor, dim: int, keepdim: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The element of one rank in each row, ascending; `position` is (..., 1) or (1)."""
-    row = _last(x, dim)
-    index = _at(ranks(row, descending=False), position)
-    value = row.gather(-1, index)
+    """The elements at one index in each row, (..., 1), and the indices."""
+    value = _last(x, dim).gather(-1, index)
     if not x.dim() or not keepdim:
         return value.squeeze(-1), index.squeeze(-1)
     return _back(value, dim, x.dim()), _back(index, dim, x.dim())
@@ -152,10 +168,8 @@ def _selected(
 def _kthvalue(
     x: torch.Tensor, k: Any, dim: int = -1, keepdim: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    import torch
-
-    position = torch.full((1,), k - 1, dtype=torch.int32, device=x.device)
-    return _selected(x, position, dim, keepdim)
+    index = _place(_indices(_last(x, dim), k, descending=False), k - 1)
+    return _selected(x, index, dim, keepdim)
 
 
 def _median(
@@ -169,14 +183,17 @@ def _median(
         return x.new_full((), nan), x.new_zeros((), dtype=torch.int64)
     row = _last(x, dim)
     size = row.shape[-1]
-    position = torch.full((1,), (size - 1) // 2, dtype=torch.int32, device=x.device)
-    if (nan := _is_nan(row)) is not None:
-        count = nan.to(torch.int32).sum(-1, keepdim=True, dtype=torch.int32)
-        if skip:
-            position = ((size - 1 - count) // 2).clamp(min=0).to(torch.int32)
-        else:
-            position = torch.where(count > 0, size - count, position)
-    return _selected(x, position, dim, keepdim)
+    middle = (size - 1) // 2
+    if (nan := _is_nan(row)) is None:
+        index = _place(_indices(row, middle + 1, descending=False), middle)
+        return _selected(x, index, dim, keepdim)
+    count = nan.to(torch.int32).sum(-1, keepdim=True, dtype=torch.int32)
+    if skip:
+        position = ((size - 1 - count) // 2).clamp(min=0)
+    else:
+        position = torch.where(count > 0, size - count, middle)
+    index = _indices(row, size, descending=False).gather(-1, position.to(torch.int64))
+    return _selected(x, index, dim, keepdim)
 
 
 def _mode(

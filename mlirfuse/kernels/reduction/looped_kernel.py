@@ -128,8 +128,14 @@ class LoopedKernel:
                 self.tiles.elementwise(op)
 
     def _loops(self) -> Iterator[tuple[str, Space]]:
-        """The loops over whole tiles, and over the last, partial one."""
+        """The loops over whole tiles, and over the last, partial one.
+
+        Loops over single columns are unrolled, so that Triton loads what several read once.
+        """
         columns, step = self.analysis.columns, self._block_columns
+        if step == 1:
+            yield f"for start in tl.static_range({columns}):", self._whole
+            return
         full = columns // step * step
         first, last = "0", str(columns)
         if self._split is not None:
@@ -146,7 +152,7 @@ class LoopedKernel:
         """The body of a loop over columns."""
         with self.writer.indented(header), self.tiles.scope(space):
             width = self._block_columns
-            self.writer.line(f"column = start{self._wide} + tl.arange(0, {width})[None, :]")
+            self.writer.line(f"column = tl.arange(0, {width})[None, :]{self._wide} + start")
             self.writer.write(space.inside(COLUMN))
             yield
 

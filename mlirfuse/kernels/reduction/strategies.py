@@ -3,6 +3,7 @@
 `default_config` of `heuristics` distributes rows whose columns are contiguous and fit registers.
 This module decides about all others:
 
+    few columns, of which only numbers are left:                                       unrolled
     columns innermost, more than registers hold, or few rows of which little is left:  loop
     rows innermost, one pass and no result with columns:                               loop
     rows innermost, else: tiles of all columns, as many contiguous rows as fit registers; or loop
@@ -52,6 +53,14 @@ MAX_SPLITS = 1024
 MIN_ITERATIONS = 2
 """Iterations of a split at least."""
 
+MAX_UNROLLED_COLUMNS = 16
+"""Columns that a thread reduces alone, where adjacent rows are adjacent in memory: its lanes load
+whole sectors of each column, and nothing is exchanged between threads."""
+
+MAX_STRIDED_COLUMNS = VECTOR - 1
+"""The same where a row is contiguous: the lanes of a load are one row apart, so each column's load
+takes as many lines of L1 as all columns together have."""
+
 MIN_SPLIT_COLUMNS = 8192
 """Columns up to which the CTA of a row is never too few."""
 
@@ -63,6 +72,9 @@ def has_cluster_forms(problem: ReductionProblem) -> bool:
 
 def other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
     """The configuration of a problem that is not one of rows in registers; None where it is."""
+    unrolled = MAX_UNROLLED_COLUMNS if problem.contiguous_rows > 1 else MAX_STRIDED_COLUMNS
+    if problem.writes == 0 and problem.columns <= unrolled:
+        return _unrolled(problem, gpu)
     if problem.contiguous_rows > 1:
         streams = problem.writes == 0 and len(problem.combiners.split()) == 1
         found = None if streams else _all_columns(problem, gpu)
@@ -72,6 +84,19 @@ def other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
     if problem.columns > longest or (few and problem.columns > MIN_SPLIT_COLUMNS):
         return loop_config(problem, gpu)
     return None
+
+
+def _unrolled(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
+    """A thread for each row, or for several where there are more than half of the device's."""
+    elements, warps = VECTOR, TILE_WARPS
+    while elements > 1 and problem.rows < gpu.num_sms * gpu.max_threads_per_sm // 2 * elements:
+        elements //= 2
+    while warps > 1 and problem.rows < gpu.num_sms * gpu.warp_size * warps * elements:
+        warps //= 2
+    height = gpu.warp_size * warps * elements
+    return ReductionConfig(
+        height, elements, MAX_COLUMNS, block_rows=height, block_columns=1, num_warps=warps
+    )
 
 
 def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:

@@ -22,15 +22,13 @@ from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.scan.analysis import SHARED, ScanAnalysis, problem_of
 from mlirfuse.kernels.scan.problem import ScanConfig
+from mlirfuse.kernels.scan.scan_tile import MIN_SCANNED, ScanTile
 from mlirfuse.structured.ir import ops
 
 _SCRATCH_TYPES = {"tl.float32": "f32", "tl.int32": "i32", "tl.int64": "i64"}
 """Type of an accumulator -> the element type of scratch memory that holds it."""
 
 ENTRY, TOTALS_ENTRY = "scan_kernel", "scan_totals_kernel"
-
-MIN_SCANNED = 4
-"""Elements of a scan, at least: Triton 3.6 cannot compile one of two in all."""
 
 OUTER, SCANNED, INNER = 0, 1, 2
 """The groups of the iteration space."""
@@ -118,14 +116,11 @@ class _Kernel:
         return max(counts) >= MAX_INDEX
 
     @property
-    def dimension(self) -> int:
-        """Dimension of a tile that is scanned."""
-        return int(self.in_rows)
-
-    def shape(self, columns: int) -> str:
-        """The shape of a tile with so many columns."""
-        lanes = self.config.block_lanes
-        return f"[{lanes}, {columns}]" if self.in_rows else f"[{columns}, {lanes}]"
+    def tile(self) -> ScanTile:
+        config = self.config
+        return ScanTile(
+            config.block_columns, config.block_lanes, self.in_rows, self.analysis.reversed
+        )
 
     def tiles(self) -> Tiles:
         """The tiles of a kernel, with the indices that do not depend on the block."""
@@ -152,22 +147,6 @@ class _Kernel:
         if lane_mask:
             writer.line(f"lane_mask = lane < {self.lanes}")
         return tiles
-
-    def columns_of(self, block: str) -> list[str]:
-        """The lines that compute the columns of a block.
-
-        A reversed scan has its last columns in the first block; what is out of bounds is what it
-        reaches last.
-        """
-        size, at = self.config.block_columns, "[None, :]" if self.in_rows else "[:, None]"
-        arange = f"tl.arange(0, {size}){at}"
-        if self.analysis.reversed:
-            lines = [f"column = {self.columns} - ({block} + 1) * {size} + {arange}"]
-            condition = "column >= 0"
-        else:
-            lines = [f"column = {block} * {size} + {arange}"]
-            condition = f"column < {self.columns}"
-        return [*lines, f"column_mask = {condition}"] if self.columns % size else lines
 
     def index(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
         """An index in axes of the results, as one in axes of the groups."""
@@ -205,21 +184,7 @@ class _Kernel:
             box = demand.box(index, starts, rest, sizes)
             found = demand.chosen(box, ALWAYS, (value, shifted), fill)
         kind = WIDE[ops.element_type(value)]
-        shape = self.shape(self.config.block_columns)
-        return tiles.body.name(f"tl.broadcast_to({found}, {shape}).to({kind})")
-
-    def block(self, tiles: Tiles, demand: Demand) -> str:
-        """The scan of one block."""
-        reverse = ", reverse=True" if self.analysis.reversed else ""
-        text = f"tl.associative_scan({self.scanned(tiles, demand)}, {self.dimension}, combine"
-        return tiles.body.name(f"{text}{reverse})")
-
-    def last(self, tile: str, kind: str) -> str:
-        """The elements of a tile that the scan reaches last."""
-        size, at = self.config.block_columns, "[None, :]" if self.in_rows else "[:, None]"
-        last = 0 if self.analysis.reversed else size - 1
-        chosen = f"tl.where(tl.arange(0, {size}){at} == {last}, {tile}, 0)"
-        return f"tl.sum({chosen}, {self.dimension}, keep_dims=True).to({kind})"
+        return tiles.body.name(f"tl.broadcast_to({found}, {self.tile.shape}).to({kind})")
 
     def scans(self, before: Plan | None) -> Plan:
         """The kernel that writes the results.
@@ -236,17 +201,16 @@ class _Kernel:
             first = f"tl.program_id(1) * {self.blocks_per_segment}"
             last = f"tl.minimum({first} + {self.blocks_per_segment}, {self.blocks})"
         elif not whole:
-            writer.line(f"carry = tl.zeros({self.shape(1)}, {kind})")
+            writer.line(f"carry = tl.zeros({self.tile.lane_shape}, {kind})")
             first, last = "0", str(self.blocks)
         if whole:
-            writer.write(self.columns_of("0"))
+            writer.write(self.tile.index("0", self.columns))
             self._results(tiles, carried="")
         else:
             header = f"for block in tl.range({first}, {last}, num_stages={NUM_STAGES}):"
             with writer.indented(header):
-                writer.write(self.columns_of("block"))
-                scanned = self._results(tiles, carried="block > 0")
-                writer.line(f"carry = {self.last(scanned, kind)}")
+                writer.write(self.tile.index("block", self.columns))
+                writer.line(f"carry = {self._results(tiles, carried='block > 0')}")
         extent = Extent(self.outer if not self.in_rows else 1, repeat=self.lane_tiles)
         note = f"Blocks of {self.config.block_columns} by {self.config.block_lanes}."
         found = tiles.plan(
@@ -274,17 +238,17 @@ class _Kernel:
         return dataclasses.replace(found, program=program, before=before)
 
     def _results(self, tiles: Tiles, carried: str) -> str:
-        """Scans a block and writes the results; returns the scan."""
+        """Scans a block and writes the results; returns the elements that it reaches last."""
         demand = Demand(tiles, self.analysis.group)
-        scanned = self.block(tiles, demand)
-        if carried:
-            scanned = tiles.body.name(f"tl.where({carried}, combine(carry, {scanned}), {scanned})")
+        kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
+        elements = self.scanned(tiles, demand)
+        scanned, last = self.tile.scanned(tiles.body, elements, kind, carried)
         demand.define(self.analysis.scan.results[0], self.index(self.analysis.index), scanned)
         axes = tuple(self.axis(axis) for axis in range(len(self.analysis.sizes)))
         for number, value in enumerate(self.analysis.results):
             tiles.define(value, demand.value(value, axes))
             tiles.store(f"y{number}", value, axes)
-        return scanned
+        return last
 
     def _row_of(self, segment: str) -> str:
         """Pointers to the totals of a segment, of all scans of a tile."""
@@ -303,8 +267,8 @@ class _Kernel:
         return [
             f"segment = tl.arange(0, {size}){at}",
             f"totals = tl.load(s0 + {self._row_of('segment')}, mask={mask}, other=0)",
-            f"totals = tl.associative_scan(totals.to({kind}), {self.dimension}, combine)",
-            f"carry = tl.sum({chosen}, {self.dimension}, keep_dims=True).to({kind})",
+            f"totals = tl.associative_scan(totals.to({kind}), {self.tile.dimension}, combine)",
+            f"carry = tl.sum({chosen}, {self.tile.dimension}, keep_dims=True).to({kind})",
         ]
 
     def totals(self) -> Plan:
@@ -312,17 +276,15 @@ class _Kernel:
         tiles = self.tiles()
         writer = tiles.body.writer
         kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
-        writer.line(f"carry = tl.zeros({self.shape(1)}, {kind})")
+        writer.line(f"carry = tl.zeros({self.tile.lane_shape}, {kind})")
         per_segment = self.blocks_per_segment
         writer.line(f"first = tl.program_id(1) * {per_segment}")
         with writer.indented(
             f"for block in tl.range(first, first + {per_segment}, num_stages={NUM_STAGES}):"
         ):
-            writer.write(self.columns_of("block"))
+            writer.write(self.tile.index("block", self.columns))
             scanned = self.scanned(tiles, Demand(tiles, self.analysis.group))
-            order = tiles.body.name(
-                f"tl.reduce({scanned}, {self.dimension}, combine, keep_dims=True)"
-            )
+            order = tiles.body.name(self.tile.reduced(scanned))
             writer.line(f"carry = tl.where(block > first, combine(carry, {order}), {order})")
         mask = ", mask=lane_mask" if self.lanes % self.config.block_lanes else ""
         writer.line(f"tl.store(y0 + {self._row_of('tl.program_id(1)')}, carry{mask})")

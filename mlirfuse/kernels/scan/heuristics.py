@@ -9,7 +9,7 @@ from mlirfuse.kernels.codegen.loop_nest import tile_width
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.scan.problem import ScanConfig, ScanProblem
-from mlirfuse.targets.base import Target
+from mlirfuse.targets.base import GpuDevice, Target
 
 TILE_ELEMENTS = 2048
 """Elements of a tile: 16 for each of 128 threads, of which each scans its own first."""
@@ -23,10 +23,26 @@ CTAS_PER_SM = 4
 """CTAs on each SM that hide the latency from block to block of a scan; below, scans are split."""
 
 MIN_BLOCKS_PER_SEGMENT = 4
-"""Blocks of a part of a scan, at least: the totals of the parts take a launch of their own."""
+"""Blocks of a part of a strided scan, at least: the totals of the parts take a launch."""
 
-MAX_SEGMENTS = 256
-"""Parts of a scan, at most: each CTA scans the sums of all."""
+MAX_TOTALS = 8192
+"""Totals of parts in a tile, at most: each CTA scans those of all parts."""
+
+MAX_WARPS, MAX_WIDE_WARPS = 32, 16
+"""Warps of a CTA at most; of one whose elements have 64 bits, and take twice the registers."""
+
+PIPELINED_TILES = 4
+"""Tiles in shared memory while a CTA walks along a scan: the next two blocks, of two operands."""
+
+BLOCK_CYCLES = 1500
+"""Cycles from one block of a scan to the next: its loads, and the scan of its warps; an estimate,
+as the next ones."""
+
+DOUBLING_CYCLES = 150
+"""Cycles that each doubling of a block's warps adds: they scan their totals in shared memory."""
+
+LAUNCH_CYCLES = 5000
+"""Cycles until a kernel that waits for the one before begins: 3 us at 1.7 GHz."""
 
 
 def choose_config(problem: ScanProblem, target: Target) -> ScanConfig:
@@ -42,29 +58,73 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
     """
     gpu = gpu_of(target)
     if problem.inner == 1:
-        columns = min(TILE_ELEMENTS, power_of_two(problem.columns))
-        if problem.outer >= gpu.num_sms * CTAS_PER_SM:
-            columns = tile_width(problem.columns, TILE_ELEMENTS)
-        lanes = min(max(1, TILE_ELEMENTS // columns), power_of_two(problem.outer))
-        while lanes > 1 and problem.outer < lanes * gpu.num_sms:
-            lanes //= 2
-        ctas = -(-problem.outer // lanes)
-    else:
-        wanted = LANE_BYTES * 8 // problem.element_bits
-        longest = TILE_ELEMENTS // min(TILE_ELEMENTS, power_of_two(problem.columns))
-        lanes = min(max(wanted, longest), power_of_two(problem.inner))
-        busy = gpu.num_sms * CTAS_PER_SM
-        while lanes > wanted and problem.outer * -(-problem.inner // lanes) < busy:
-            lanes //= 2
-        columns = min(TILE_ELEMENTS // lanes, power_of_two(problem.columns))
-        ctas = problem.outer * -(-problem.inner // lanes)
-    threads = columns * lanes // ELEMENTS_PER_THREAD
-    warps = max(1, min(4, threads // gpu.warp_size))
+        return _contiguous(problem, gpu)
+    wanted = LANE_BYTES * 8 // problem.element_bits
+    longest = TILE_ELEMENTS // min(TILE_ELEMENTS, power_of_two(problem.columns))
+    lanes = min(max(wanted, longest), power_of_two(problem.inner))
+    busy = gpu.num_sms * CTAS_PER_SM
+    while lanes > wanted and problem.outer * -(-problem.inner // lanes) < busy:
+        lanes //= 2
+    columns = min(TILE_ELEMENTS // lanes, power_of_two(problem.columns))
+    ctas = problem.outer * -(-problem.inner // lanes)
     blocks = -(-problem.columns // columns)
-    segments = min(
-        -(-gpu.num_sms * CTAS_PER_SM // ctas), blocks // MIN_BLOCKS_PER_SEGMENT, MAX_SEGMENTS
-    )
-    return ScanConfig(columns, lanes, warps, max(1, segments))
+    segments = min(-(-busy // ctas), blocks // MIN_BLOCKS_PER_SEGMENT, MAX_TOTALS // lanes)
+    return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu), max(1, segments))
+
+
+def _contiguous(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
+    """The configuration of scans along the contiguous dimension."""
+    columns = min(TILE_ELEMENTS, power_of_two(problem.columns))
+    if problem.outer >= gpu.num_sms * CTAS_PER_SM:
+        columns = tile_width(problem.columns, TILE_ELEMENTS)
+    elif columns < problem.columns:
+        return min(_long(problem, gpu), key=lambda config: _cycles(problem, config, gpu))
+    lanes = min(max(1, TILE_ELEMENTS // columns), power_of_two(problem.outer))
+    while lanes > 1 and problem.outer < lanes * gpu.num_sms:
+        lanes //= 2
+    return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu))
+
+
+def _num_warps(elements: int, gpu: GpuDevice) -> int:
+    """The warps of a tile of so many elements."""
+    return max(1, min(4, elements // ELEMENTS_PER_THREAD // gpu.warp_size))
+
+
+def _long(problem: ScanProblem, gpu: GpuDevice) -> list[ScanConfig]:
+    """The configurations of few and long scans: tiles of a CTA, and parts of a scan."""
+    found, least = [], _num_warps(TILE_ELEMENTS, gpu)
+    most = MAX_WARPS if problem.element_bits <= 32 else MAX_WIDE_WARPS
+    for warps in (least << n for n in range((most // least).bit_length())):
+        columns = warps * gpu.warp_size * ELEMENTS_PER_THREAD
+        blocks, pipelined = -(-problem.columns // columns), PIPELINED_TILES * columns
+        fits = pipelined * problem.element_bits // 8 <= gpu.shared_memory_per_cta
+        if blocks > 1 and warps > least and not fits:
+            continue
+        filling = _resident_warps(gpu) // (warps * problem.outer)
+        parts = {1, max(1, min(blocks, filling))} | {-(-blocks >> n) for n in range(16)}
+        found += [
+            ScanConfig(columns, 1, warps, segments)
+            for segments in sorted(parts)
+            if 1 <= segments <= min(blocks, MAX_TOTALS)
+        ]
+    return found
+
+
+def _resident_warps(gpu: GpuDevice) -> int:
+    """Warps that registers leave the device at a time: half of what it can have."""
+    return gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
+
+
+def _cycles(problem: ScanProblem, config: ScanConfig, gpu: GpuDevice) -> int:
+    """An estimate of the cycles of all kernels of a long scan."""
+    block = BLOCK_CYCLES + DOUBLING_CYCLES * config.num_warps.bit_length()
+    blocks = -(-problem.columns // config.block_columns)
+    waves = -(-problem.outer * config.segments * config.num_warps // _resident_warps(gpu))
+    kernel = LAUNCH_CYCLES + waves * -(-blocks // config.segments) * block
+    if config.segments == 1:
+        return kernel
+    # The second kernel scans the totals of the first one.
+    return 2 * kernel + waves * -(-config.segments // config.block_columns) * block
 
 
 def configs(problem: ScanProblem, target: Target) -> list[ScanConfig]:

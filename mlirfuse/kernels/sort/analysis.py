@@ -48,14 +48,14 @@ class SortAnalysis:
         return math.prod(self.sizes) // self.columns
 
     @property
-    def block_columns(self) -> int:
-        """Elements of a row in a tile."""
-        return block_columns(self.columns)
+    def key_bits(self) -> int:
+        """Width of a key."""
+        return KEY_BITS[ops.element_type(self.order.source)]
 
     @property
-    def packed_bits(self) -> int:
-        """Width of a key with its index."""
-        return packed_bits(KEY_BITS[ops.element_type(self.order.source)], self.columns)
+    def result_sizes(self) -> tuple[int, ...]:
+        """Sizes of the indices."""
+        return tuple(size or 0 for size in ops.shape(self.order.root.results[0]))
 
 
 def block_columns(columns: int) -> int:
@@ -65,7 +65,12 @@ def block_columns(columns: int) -> int:
 
 def packed_bits(key_bits: int, columns: int) -> int:
     """The width of an integer that holds a key and the index of a column."""
-    return 32 if key_bits + block_columns(columns).bit_length() - 1 <= 32 else 64
+    return 32 if key_bits + index_bits(columns) <= 32 else 64
+
+
+def index_bits(columns: int) -> int:
+    """The width of the index of a column below its key."""
+    return block_columns(columns).bit_length() - 1
 
 
 def analyze(region: ir.Operation) -> SortAnalysis | NoMatch | None:

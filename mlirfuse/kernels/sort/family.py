@@ -3,23 +3,25 @@
   %i = flow.dispatch.region { ranks by comparing all pairs, and the index of each rank }
 becomes
   sort_kernel: rows in registers, by a bitonic network
+or, for rows that registers do not hold,
+  sort_chunks_kernel: chunks of rows in registers, or for few elements
+  sort_selection_kernel: chunks of any length, tile by tile;
+  then sort_merge_kernel, until one run is left
 """
 
 from __future__ import annotations
 
-from mlirfuse.core import NoMatch
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
-from mlirfuse.kernels.sort import bitonic, heuristics
+from mlirfuse.kernels.sort import bitonic, heuristics, merges, selection
 from mlirfuse.kernels.sort.analysis import SortAnalysis, analyze, problem_of
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
+from mlirfuse.kernels.sort.runs import runs_of_chunks
 from mlirfuse.targets.base import Target
 
 
-def plan_sort(
-    analysis: SortAnalysis, target: Target, config: SortConfig | None = None
-) -> Plan | NoMatch:
-    """Plans the kernel of a sort.
+def plan_sort(analysis: SortAnalysis, target: Target, config: SortConfig | None = None) -> Plan:
+    """Plans the kernels of a sort.
 
     Args:
       analysis: the sort.
@@ -27,7 +29,12 @@ def plan_sort(
       config: a given configuration; else the nearest measured, or the computed one.
     """
     chosen = config or heuristics.choose_config(problem_of(analysis), target)
-    return bitonic.plan(analysis, chosen, target)
+    if not chosen.chunk_columns:
+        return bitonic.plan(analysis, chosen)
+    runs = runs_of_chunks(analysis.columns, chosen.chunk_columns, analysis.order.count)
+    first_elements = selection.plan if chosen.tile_columns else bitonic.chunks_plan
+    before = first_elements(analysis, chosen, runs)
+    return merges.plan(analysis, chosen, target, runs, before)
 
 
 SORT = KernelFamily(

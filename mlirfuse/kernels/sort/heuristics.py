@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import MAX_WARPS, gpu_of
 from mlirfuse.kernels.sort.analysis import block_columns, packed_bits
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
+from mlirfuse.kernels.sort.runs import runs_of_chunks
 from mlirfuse.targets.base import Target
 
 ELEMENTS_PER_THREAD = 8
@@ -16,6 +19,41 @@ COPIES = 4
 """Values in registers for each element: it, its partner, and halves of 64 bits of both."""
 
 REGISTER_BYTES = 4
+
+MERGE_WARPS = 4
+"""Warps of a CTA that merges runs."""
+
+MERGE_ELEMENTS_PER_THREAD = 16
+"""Bisections of a thread that merges runs, whose loads are in flight at a time: 6 registers each
+leave an SM half of its threads."""
+
+MERGE_WIDTHS = (2, 4, 8, 16)
+"""Runs that are merged at a time."""
+
+EXCHANGE_CYCLES = 3
+"""Cycles of an SM for a step of a network on a warp of keys: about 12 instructions of 64 bits, and
+four warps issue at a time."""
+
+EXCHANGE_LATENCY = 60
+"""Cycles from one step of a network to the next: two shuffles, a comparison and two selections."""
+
+PROBE_CYCLES = 4
+"""Cycles of an SM for a step of a warp's bisections: about 8 instructions, and 2 lines of L1."""
+
+PROBE_LATENCY = 250
+"""Cycles from one step of a bisection to the next: a load from L2."""
+
+TILE_CYCLES = 900
+"""Cycles from one tile of a selection to the next: a load from memory, and a sum over the CTA."""
+
+LAUNCH_CYCLES = 5000
+"""Cycles until a dispatch that waits for the one before begins: 3 us at 1.7 GHz."""
+
+MAX_MEASURED = 16
+"""Configurations of long rows that the tuner measures."""
+
+MIN_CHUNK_COLUMNS = 128
+"""Shortest chunk of a long row: 4 elements of each lane of a warp."""
 
 MAX_COLUMNS = 2048
 """Longest row of a network, whose steps are unrolled: building this one takes tens of seconds (226
@@ -40,29 +78,114 @@ def max_columns(key_bits: int, target: Target) -> int:
 
 
 def choose_config(problem: SortProblem, target: Target) -> SortConfig:
-    """The nearest measured configuration, else the computed one."""
-    return lookup.choose(target, problem, SortConfig, default_config)
+    """The nearest measured configuration of rows as long as these, else the computed one."""
+    whole = _is_whole(problem, target)
+    return lookup.choose(
+        target,
+        problem,
+        SortConfig,
+        default_config,
+        lambda entry: whole == (not entry.config.chunk_columns),
+    )
+
+
+def _is_whole(problem: SortProblem, target: Target) -> bool:
+    """Whether registers hold a row."""
+    return problem.columns <= max_columns(problem.element_bits, target)
 
 
 def default_config(problem: SortProblem, target: Target) -> SortConfig:
     """The configuration computed from the problem and the device.
 
-    Short rows share a CTA, as far as each SM has one.
+    Short rows share a CTA, as far as each SM has one. Of long ones CTAs sort chunks.
     """
+    if not _is_whole(problem, target):
+        return _chunked(problem, target)[0]
     gpu = gpu_of(target)
     columns = block_columns(problem.columns)
     tile = gpu.warp_size * ELEMENTS_PER_THREAD * MAX_WARPS
     rows = min(max(1, tile // columns), power_of_two(problem.rows))
     while rows > 1 and problem.rows < rows * gpu.num_sms:
         rows //= 2
-    threads = rows * columns // ELEMENTS_PER_THREAD
+    return SortConfig(rows, _num_warps(rows * columns, target))
+
+
+def _num_warps(elements: int, target: Target) -> int:
+    """The warps of a tile of so many elements."""
+    gpu = gpu_of(target)
     most = gpu.max_threads_per_sm // gpu.warp_size // 2
-    return SortConfig(rows, max(1, min(most, threads // gpu.warp_size)))
+    return max(1, min(most, elements // ELEMENTS_PER_THREAD // gpu.warp_size))
+
+
+def merged_elements(width: int, target: Target) -> int:
+    """Elements of a CTA that merges so many runs at a time."""
+    per_thread = max(1, MERGE_ELEMENTS_PER_THREAD // power_of_two(width))
+    return MERGE_WARPS * gpu_of(target).warp_size * per_thread
+
+
+def _chunked(problem: SortProblem, target: Target) -> list[SortConfig]:
+    """The configurations of rows that no CTA holds, those of the fewest estimated cycles first."""
+    longest = max_columns(problem.element_bits, target)
+    chunks = [longest]
+    while chunks[-1] > MIN_CHUNK_COLUMNS:
+        chunks.append(chunks[-1] // 2)
+    found = [
+        SortConfig(1, _num_warps(chunk, target), chunk, width)
+        for chunk in chunks
+        for width in MERGE_WIDTHS
+    ]
+    found += [
+        SortConfig(
+            1, _num_warps(tile, target), -(-problem.columns // (parts * tile)) * tile, width, tile
+        )
+        # Candidates of two tiles are in registers at a time.
+        for tile in (chunk // 2 for chunk in chunks)
+        if 2 * problem.count <= tile
+        # Two runs at least are merged, of two tiles at least.
+        for parts in (1 << n for n in range(1, problem.columns.bit_length()))
+        if problem.columns > 2 * parts * tile
+        for width in MERGE_WIDTHS
+    ]
+    return sorted(found, key=lambda config: _cycles(problem, config, target))
+
+
+def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
+    """An estimate of the cycles of all kernels that sort long rows."""
+    gpu, chunk = gpu_of(target), config.chunk_columns
+    runs = runs_of_chunks(problem.columns, chunk, problem.count)
+    ctas, network, networks, total = problem.rows * runs.count, chunk, 1.0, 0.0
+    if tile := config.tile_columns:
+        # The first two tiles, and in the end; in between as often as a tile of candidates is new,
+        # of which an element in random order is one with the probability of count / (its index).
+        network, kept = 2 * tile, power_of_two(runs.length)
+        networks = 2 + runs.length * math.log(chunk / network) / (tile - kept + 1)
+        resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
+        waves = -(-ctas * config.num_warps // resident)
+        total = waves * chunk / tile * TILE_CYCLES
+    busy = ctas * network / gpu.warp_size / gpu.num_sms * EXCHANGE_CYCLES
+    total += networks * _exchanges(network, runs.length) * max(EXCHANGE_LATENCY, busy)
+    while runs.count > 1:
+        width, steps = min(config.merge_width, runs.count), runs.length.bit_length()
+        warps = problem.rows * runs.total / gpu.warp_size
+        busy = warps / gpu.num_sms * PROBE_CYCLES * (width - 1)
+        total += LAUNCH_CYCLES + steps * max(PROBE_LATENCY, busy)
+        runs = runs.merged(width, problem.count)
+    return total
+
+
+def _exchanges(columns: int, count: int) -> float:
+    """The exchanges of each element in a network that computes the first elements of a tile."""
+    levels, kept = columns.bit_length() - 1, power_of_two(count).bit_length() - 1
+    sort = kept * (kept + 1) / 2
+    # Each further level halves the elements, and merges those that are left.
+    return sort + (kept + 1) * (1 - 0.5 ** (levels - kept))
 
 
 def configs(problem: SortProblem, target: Target) -> list[SortConfig]:
     """The configurations that the tuner measures, with the default first."""
     default = default_config(problem, target)
+    if default.chunk_columns:
+        return _chunked(problem, target)[:MAX_MEASURED]
     found = [default]
     for rows in (1, default.block_rows, 2 * default.block_rows):
         found += [SortConfig(rows, warps) for warps in (1, 2, 4, 8, 16)]

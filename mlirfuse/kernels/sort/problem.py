@@ -34,12 +34,20 @@ class SortProblem(Problem):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SortConfig(Record):
-    """Tile of a sort kernel, whose rows are whole.
+    """Tiles of sort kernels.
 
     Attributes:
       block_rows: rows of a tile.
       num_warps: warps of a CTA.
+      chunk_columns: elements of a row that a CTA sorts, a power of two, or a multiple of a tile's;
+        0 where rows are whole.
+      merge_width: sorted runs that a later kernel merges into one.
+      tile_columns: elements of a chunk that are in registers at a time, where the CTA walks along
+        it and keeps its first elements; 0 where it sorts the whole chunk.
     """
 
     block_rows: int
     num_warps: int
+    chunk_columns: int = 0
+    merge_width: int = 2
+    tile_columns: int = 0
