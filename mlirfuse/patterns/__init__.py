@@ -50,6 +50,7 @@ _NAMES = (
     "horizontal_fusion",
     "image_layout_rewrite",
     "image_order_rewrite",
+    "index_arithmetic_rewrite",
     "inference_matmul_split_fusion",
     "inference_qbmm_add_fusion",
     "inference_swiglu_fusion",

@@ -9,8 +9,9 @@
 
 Root: the last of a chain of paddings, concatenations (`tensor.concat`, or insertions into an empty
 tensor) and slices, of which a slice alone is one only with strides or where it is not contiguous;
-or a gather or a flip of a tensor that elementwise ops compute for it alone, of no more elements; or
-an elementwise op that reads such a tensor with its dimensions in another order.
+or a gather or a flip of a tensor that elementwise ops compute for it alone, of no more elements, or
+that another gather moves for it; or an elementwise op that reads such a tensor with its dimensions
+in another order.
 Elementwise producers and further moves that only the group uses join it, and so does the
 elementwise epilogue. Static shapes, one constant as padding; any element type. Numerics: exact.
 

@@ -29,6 +29,8 @@ DEFAULT: tuple[str, ...] = (
     "loop_unrolling_rewrite",
     # Before anything asks whether the kernels can compute its maps.
     "window_gather_rewrite",
+    # Before anything counts the operands of a gather.
+    "index_arithmetic_rewrite",
     # Before anything groups the ops that compute what it reads.
     "gathered_producer_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.

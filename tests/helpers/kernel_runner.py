@@ -36,12 +36,16 @@ APART = ("lone_elementwise_fusion", "dequant_fusion")
 """Passes that give kernels of their own to casts that other kernels could read in their loops."""
 
 
-def planned(text, kind):
-    """The plan of each group of the module, while its context lives."""
+def planned(text, kind, without=()):
+    """The plan of each group of the module, while its context lives; passes may be left out."""
     options = FusionOptions(
         single_op_groups=kind != "attention",
         enable_feature=("kernels",),
-        disable_pass=(*KERNEL_PASSES, *APART) if kind in ("attention", "matmul") else KERNEL_PASSES,
+        disable_pass=(
+            *KERNEL_PASSES,
+            *(APART if kind in ("attention", "matmul") else ()),
+            *without,
+        ),
     )
     grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)
     return grouped, [SUPPORTS[kind](region, TARGET) for region in kernel_search.regions(grouped)]
@@ -86,14 +90,14 @@ def destination_of(plan, arrays):
     return np.full(shape, number, NUMPY.get(kind) or kind.replace("i", "int"))
 
 
-def run(interpreter, text, kind, arrays, shapes):
+def run(interpreter, text, kind, arrays, shapes, without=()):
     """Calls the kernel of the module's one group.
 
     Results of `shapes` start as NaN, or as the tensor that the kernel updates in place.
     """
     torch = interpreter.torch
     with ir.Context():
-        grouped, plans = planned(text, kind)
+        grouped, plans = planned(text, kind, without)
         assert len(plans) == 1, str(grouped)
         plan = plans[0]
         assert not isinstance(plan, NoMatch | None), f"{plan}\n{grouped}"

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
-from mlirfuse.frontends.torch_decompositions.interpolation import antialiasing, cubic_weights
+from mlirfuse.frontends.torch_decompositions.interpolation import antialiasing
+from mlirfuse.frontends.torch_decompositions.resizing import cubic_weights
 
 if TYPE_CHECKING:
     import torch

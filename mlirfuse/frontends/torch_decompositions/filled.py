@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
-from mlirfuse.frontends.torch_decompositions.interpolation import at_places
+from mlirfuse.frontends.torch_decompositions.resizing import at_places
 
 if TYPE_CHECKING:
     import torch

@@ -1,16 +1,15 @@
-"""Sampling at fractional positions: `grid_sample`, and bilinear resizing with antialiasing."""
+"""Sampling at given positions: `grid_sample`, resizing with antialiasing, and distances."""
 
 from __future__ import annotations
 
-import fractions
 import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
+from mlirfuse.frontends.torch_decompositions.resizing import cubic_weights
 
 if TYPE_CHECKING:
     import torch
@@ -24,67 +23,11 @@ def table() -> Table:
     return {
         aten.grid_sampler_2d.default: _grid_sampler,
         aten.grid_sampler_3d.default: _grid_sampler,
-        **{op: _nearest(rank, exact, vec) for op, rank, exact, vec in _nearest_ops()},
         aten._upsample_bilinear2d_aa.default: _bilinear_antialiased,
-        aten.upsample_bilinear2d.default: _bilinear,
-        aten.upsample_bilinear2d.vec: _bilinear_of_factors,
         aten._cdist_forward.default: _cdist,
         aten._euclidean_dist.default: _euclidean_distances,
         aten._pdist_forward.default: _pdist,
     }
-
-
-def _nearest_ops() -> list[tuple[Any, int, bool, bool]]:
-    import torch
-
-    found = []
-    for rank in (1, 2, 3):
-        for name, exact in (("upsample_nearest", False), ("_upsample_nearest_exact", True)):
-            packet = getattr(torch.ops.aten, f"{name}{rank}d")
-            found += [(packet.default, rank, exact, False), (packet.vec, rank, exact, True)]
-    return found
-
-
-def _nearest(rank: int, exact: bool, vec: bool) -> Callable[..., torch.Tensor]:
-    """The nearest elements, at indices of integers: IREE rounds a product with the scale down."""
-
-    def decomposition(x: torch.Tensor, output_size: Sequence[int] | None, *scales: Any) -> Any:
-        import torch
-
-        sizes = x.shape[-rank:]
-        if not all(isinstance(n, int) for n in sizes):
-            return NotImplemented
-        given = scales[0] if vec else scales
-        factors = list(given or ()) or [None] * rank
-        counts = output_size or [int(n * f) for n, f in zip(sizes, factors, strict=True)]
-        places = []
-        for size, count, factor in zip(sizes, counts, factors, strict=True):
-            step = fractions.Fraction(size, count)
-            if factor:
-                step = (1 / fractions.Fraction(factor)).limit_denominator(1 << 12)
-            place = torch.arange(count, device=x.device)
-            if exact:
-                place = (2 * place + 1) * step.numerator
-                step = fractions.Fraction(1, 2 * step.denominator)
-            else:
-                place = place * step.numerator
-                step = fractions.Fraction(1, step.denominator)
-            place = torch.div(place, step.denominator, rounding_mode="floor")
-            if step * (count - 1) >= size:
-                place = place.clamp(max=size - 1)
-            places.append(place)
-        return at_places(x, places)
-
-    return decomposition
-
-
-def at_places(x: torch.Tensor, places: Sequence[torch.Tensor]) -> torch.Tensor:
-    """The elements of the last axes at places along each of them: one gather for all axes."""
-    import torch
-
-    rank = len(places)
-    index = [place.view(-1, *[1] * (rank - 1 - axis)) for axis, place in enumerate(places)]
-    return torch.ops.aten.index.Tensor(x, [*[None] * (x.dim() - rank), *index])
 
 
 def _unnormalized(x: torch.Tensor, size: int, align: bool) -> torch.Tensor:
@@ -127,19 +70,6 @@ def _picked(x: torch.Tensor, places: list[torch.Tensor]) -> torch.Tensor:
     index = flat.flatten(1).unsqueeze(1).expand(-1, x.shape[1], -1)
     values = x.flatten(2).gather(2, index).view(*x.shape[:2], *places[0].shape[1:])
     return torch.where(inside.unsqueeze(1), values, 0)
-
-
-def cubic_weights(t: torch.Tensor) -> list[torch.Tensor]:
-    """Weights of four neighbours, with a = -0.75."""
-    a = -0.75
-
-    def near(x: torch.Tensor) -> torch.Tensor:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: torch.Tensor) -> torch.Tensor:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
 def _grid_sampler(
@@ -199,54 +129,6 @@ def antialiasing(
     distance = (place - center.unsqueeze(-1) + 0.5).abs() / width
     weight = torch.where((place >= low) & (place < high), (1 - distance).clamp(min=0), 0)
     return weight / weight.sum(-1, keepdim=True)
-
-
-def _bilinear_of_factors(
-    x: torch.Tensor,
-    output_size: Sequence[int] | None,
-    align_corners: bool,
-    scale_factors: Sequence[float] | None,
-) -> Any:
-    factors: list[float | None] = [*scale_factors] if scale_factors else [None, None]
-    sizes = output_size or [
-        int(size * (factor or 1)) for size, factor in zip(x.shape[-2:], factors, strict=True)
-    ]
-    return _bilinear(x, sizes, align_corners, *factors)
-
-
-def _bilinear(
-    x: torch.Tensor,
-    output_size: Sequence[int],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Any:
-    """Gathers elements in their own type; PyTorch casts the image, which four gathers read."""
-    import torch
-
-    if not all(isinstance(n, int) for n in (*x.shape[-2:], *output_size)):
-        return NotImplemented
-    if not x.is_floating_point():
-        return NotImplemented
-    wide = torch.float32 if is_half(x.dtype) else x.dtype
-    lows, highs, weights = [], [], []
-    for size, count, factor in zip(x.shape[-2:], output_size, (scales_h, scales_w), strict=True):
-        place = torch.arange(count, device=x.device).to(wide)
-        if align_corners:
-            place = place * ((size - 1) / (count - 1) if count > 1 else 0.0)
-        else:
-            place = (place + 0.5) * (1 / factor if factor else size / count) - 0.5
-        place = place.clamp(min=0.0)
-        low = place.to(torch.int64).clamp(max=size - 1)
-        lows.append(low)
-        highs.append((low + 1).clamp(max=size - 1))
-        weights.append((place - low).clamp(0.0, 1.0))
-    rows = []
-    for row in (lows[0], highs[0]):
-        left, right = (at_places(x, [row, column]).to(wide) for column in (lows[1], highs[1]))
-        rows.append(left + (right - left) * weights[1])
-    top, bottom = rows
-    return (top + (bottom - top) * weights[0].unsqueeze(-1)).to(x.dtype)
 
 
 def _bilinear_antialiased(

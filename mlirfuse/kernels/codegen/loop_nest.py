@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.demand_writer import Demand, Guard
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.indices import Index, axis_of
+from mlirfuse.kernels.codegen.indices import Index, Named, axis_of, of_scalar
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
@@ -327,8 +327,9 @@ class _Reads(Demand):
     def gather(
         self, extract: ir.Operation, names: Sequence[str], loops: Sequence[Index], guard: Guard
     ) -> str:
-        """Records a gather: one without inputs swaps or reverses elements."""
-        self._gathered = "gathered" if ops.num_inputs(extract.parent.operation) else "swapped"
+        """Records a gather: one at indices that are linear swaps or reverses elements."""
+        index = (of_scalar(v, loops, lambda _: "") for v in list(extract.operands)[1:])
+        self._gathered = "gathered" if any(isinstance(i, Named) for i in index) else "swapped"
         found = super().gather(extract, names, loops, guard)
         self._gathered = ""
         return found

@@ -23,11 +23,10 @@ def constant(value: ir.Value) -> float | int | None:
         return constant(op.operands[0])
     if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
         return constant(op.operands[0])
-    if op.name == "util.global.load" and "is_immutable" in op.attributes and not shape(value):
-        return _initial_value(op)
-    if op.name != "arith.constant":
+    if op.name == "util.global.load" and shape(value):
         return None
-    return attribute_number(op.attributes["value"])
+    attribute = initial_attribute(value)
+    return None if attribute is None else attribute_number(attribute)
 
 
 CONSTANT_OPS = frozenset({"arith.constant", "flow.tensor.constant"})
@@ -44,14 +43,24 @@ def is_constant_data(value: ir.Value) -> bool:
     )
 
 
-def _initial_value(load: ir.Operation) -> float | int | None:
-    symbol = load.attributes["global"].value
-    for op in _module_ops(load):
-        attributes = op.attributes
-        if op.name == "util.global" and attributes["sym_name"].value == symbol:
-            if "is_mutable" in attributes or "initial_value" not in attributes:
-                return None
-            return attribute_number(attributes["initial_value"])
+def initial_attribute(value: ir.Value) -> ir.Attribute | None:
+    """The attribute that holds the data of a constant or of an immutable global; None for others.
+
+    A global that an initializer of the module computes has none.
+    """
+    op = defining_op(value)
+    if op is None or op.name not in ("arith.constant", "util.global.load"):
+        return None
+    if op.name == "arith.constant":
+        return op.attributes["value"]
+    if "is_immutable" not in op.attributes:
+        return None
+    symbol = op.attributes["global"].value
+    for found in _module_ops(op):
+        attributes = found.attributes
+        if found.name == "util.global" and attributes["sym_name"].value == symbol:
+            known = "is_mutable" not in attributes and "initial_value" in attributes
+            return attributes["initial_value"] if known else None
     return None
 
 

@@ -12,6 +12,7 @@ from mlirfuse.structured.ir.constants import (
     CONSTANT_OPS,
     attribute_number,
     constant,
+    initial_attribute,
     initializer_value,
     is_constant_data,
 )
@@ -120,6 +121,7 @@ __all__ = [
     "identity",
     "in_region",
     "indexing_maps",
+    "initial_attribute",
     "initializer_value",
     "inits",
     "inputs",

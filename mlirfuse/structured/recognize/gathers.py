@@ -23,11 +23,22 @@ def is_gather(op: ir.Operation) -> bool:
     )
 
 
+def is_move(op: ir.Operation) -> bool:
+    """Whether a gather only moves elements, from indices that its loops determine."""
+    if not is_gather(op) or ops.num_inputs(op):
+        return False
+    inner = [o.operation for o in ops.body(op).operations]
+    yielded = ops.defining_op(inner[-1].operands[0])
+    extracts = [o for o in inner if o.name == "tensor.extract"]
+    return len(extracts) == 1 and yielded == extracts[0]
+
+
 def computed_sources(gather: ir.Operation) -> list[ir.Operation]:
     """The elementwise ops that compute tensors for a gather alone, which reads no more of them.
 
     A kernel that computes them where the gather reads them computes no element more often, and
-    writes none of them.
+    writes none of them. Of another gather that only moves elements more may be read: reading the
+    tensor that it reads takes no longer.
     """
     found = []
     for value in slices.extracted_tensors(gather):
@@ -37,9 +48,11 @@ def computed_sources(gather: ir.Operation) -> list[ir.Operation]:
         readers = {ops.ancestor_in(gather.block, user) for user in ops.users(value)}
         if readers != {gather} or value in list(gather.operands):
             continue
-        if _num_read(gather) > ops.num_elements(value) or None in ops.shape(value):
+        if None in ops.shape(value) or not ops.is_elementwise(op):
             continue
-        if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op):
+        if not is_move(op) and (
+            _num_read(gather) > ops.num_elements(value) or not fusable_neighbors.has_scalar_body(op)
+        ):
             continue
         if not fusable_neighbors.is_epilogue_of_compute(op):
             found.append(op)
