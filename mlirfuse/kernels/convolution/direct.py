@@ -189,8 +189,9 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
         for dim, loop in enumerate(analysis.filter_loops)
         if loop in grid.axes and loop is not None
     }
-    apart = strides.pop(analysis.loops.n_loop, 0)
-    parts = [(grid.axes[loop], stride) for loop, stride in strides.items()]
+    n_loop = analysis.loops.n_loop
+    apart = 0 if n_loop is None else strides.get(n_loop, 0)
+    parts = [(grid.axes[loop], stride) for loop, stride in strides.items() if loop != n_loop]
     writer.line(f"filter_offset = {grid.space.linear_index(parts) or '0'}")
     shape, outputs = f"[{grid.blocks[ROWS]}, {grid.blocks[COLUMNS]}]", analysis.out_channels
     for output in range(outputs):

@@ -61,7 +61,7 @@ def is_coalesced(op: ir.Operation, layout: FilterLayout) -> bool:
     """Whether a kernel reads a filter well as it is, whose preferred layout is another one.
 
     Output channels that are innermost are loaded together; the persistent kernel alone reads
-    channels.
+    channels. Of groups input channels are as good.
     """
     found = convolution_loops.classify(op)
     assert isinstance(found, ConvolutionLoops)
@@ -72,4 +72,6 @@ def is_coalesced(op: ir.Operation, layout: FilterLayout) -> bool:
         and ops.element_bits(op.operands[layout.operand]) == PERSISTENT_BITS
     )
     innermost = (ops.indexing_maps(op)[layout.operand] or ())[-1:]
+    if found.group_loops:
+        return innermost in ((found.n_loop,), (found.channel_loop,))
     return innermost == (found.n_loop,) and not persistent
