@@ -136,6 +136,68 @@ func.func @argument(%x: tensor<1x4x4x16xf32>, %a: tensor<8x16x3x3xf32>, %b: tens
 
 // -----
 
+// Groups, with channels first: 17 channels are not aligned, 24 output channels are. The second filter
+// has 16 channels: they become innermost.
+// CHECK-DAG: #[[READ:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d4, d3, d1, d2)>
+// CHECK-DAG: #[[INNER:.*]] = affine_map<(d0, d1, d2, d3, d4) -> (d0, d1, d4, d2, d3)>
+// CHECK-LABEL: @groups
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x17x4x4xf16>, %[[A:.*]]: tensor<2x24x17x3x3xf16>, %[[Z:.*]]: tensor<1x2x16x4x4xf16>, %[[B:.*]]: tensor<2x24x16x3x3xf16>
+// CHECK: %[[T:.*]] = linalg.generic {indexing_maps = [#[[READ]], {{.*}} ins(%[[A]] : {{.*}} outs({{.*}} : tensor<2x3x3x17x24xf16>)
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[T]] :
+// CHECK: %[[U:.*]] = linalg.generic {indexing_maps = [#[[INNER]], {{.*}} ins(%[[B]] : {{.*}} outs({{.*}} : tensor<2x24x3x3x16xf16>)
+// CHECK: linalg.generic {{.*}} ins(%[[Z]], %[[U]] :
+#gx = affine_map<(b, g, f, h, w, c, i, j) -> (b, g, c, h + i, w + j)>
+#gw = affine_map<(b, g, f, h, w, c, i, j) -> (g, f, c, i, j)>
+#gy = affine_map<(b, g, f, h, w, c, i, j) -> (b, g, f, h, w)>
+func.func @groups(%x: tensor<1x2x17x4x4xf16>, %a: tensor<2x24x17x3x3xf16>, %z: tensor<1x2x16x4x4xf16>, %b: tensor<2x24x16x3x3xf16>) -> (tensor<1x2x24x2x2xf32>, tensor<1x2x24x2x2xf32>) {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x2x24x2x2xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<1x2x24x2x2xf32>) -> tensor<1x2x24x2x2xf32>
+  %0 = linalg.generic {indexing_maps = [#gx, #gw, #gy], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %a : tensor<1x2x17x4x4xf16>, tensor<2x24x17x3x3xf16>) outs(%s : tensor<1x2x24x2x2xf32>) {
+  ^bb0(%i: f16, %j: f16, %t: f32):
+    %p = arith.extf %i : f16 to f32
+    %q = arith.extf %j : f16 to f32
+    %m = arith.mulf %p, %q : f32
+    %u = arith.addf %t, %m : f32
+    linalg.yield %u : f32
+  } -> tensor<1x2x24x2x2xf32>
+  %1 = linalg.generic {indexing_maps = [#gx, #gw, #gy], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%z, %b : tensor<1x2x16x4x4xf16>, tensor<2x24x16x3x3xf16>) outs(%s : tensor<1x2x24x2x2xf32>) {
+  ^bb0(%i: f16, %j: f16, %t: f32):
+    %p = arith.extf %i : f16 to f32
+    %q = arith.extf %j : f16 to f32
+    %m = arith.mulf %p, %q : f32
+    %u = arith.addf %t, %m : f32
+    linalg.yield %u : f32
+  } -> tensor<1x2x24x2x2xf32>
+  return %0, %1 : tensor<1x2x24x2x2xf32>, tensor<1x2x24x2x2xf32>
+}
+
+// -----
+
+// Groups of few channels have a kernel that reads one element for all positions.
+// CHECK-LABEL: @no_rewrite_of_small_groups
+// CHECK-SAME: %[[X:.*]]: tensor<1x2x5x4x4xf16>, %[[A:.*]]: tensor<2x5x5x3x3xf16>
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[A]] :
+#sx = affine_map<(b, g, f, h, w, c, i, j) -> (b, g, c, h + i, w + j)>
+#sw = affine_map<(b, g, f, h, w, c, i, j) -> (g, f, c, i, j)>
+#sy = affine_map<(b, g, f, h, w, c, i, j) -> (b, g, f, h, w)>
+func.func @no_rewrite_of_small_groups(%x: tensor<1x2x5x4x4xf16>, %a: tensor<2x5x5x3x3xf16>) -> tensor<1x2x5x2x2xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x2x5x2x2xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<1x2x5x2x2xf32>) -> tensor<1x2x5x2x2xf32>
+  %0 = linalg.generic {indexing_maps = [#sx, #sw, #sy], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %a : tensor<1x2x5x4x4xf16>, tensor<2x5x5x3x3xf16>) outs(%s : tensor<1x2x5x2x2xf32>) {
+  ^bb0(%i: f16, %j: f16, %t: f32):
+    %p = arith.extf %i : f16 to f32
+    %q = arith.extf %j : f16 to f32
+    %m = arith.mulf %p, %q : f32
+    %u = arith.addf %t, %m : f32
+    linalg.yield %u : f32
+  } -> tensor<1x2x5x2x2xf32>
+  return %0 : tensor<1x2x5x2x2xf32>
+}
+
+// -----
+
 // Of an image with channels first nothing is known. The last two are as they should be, of many
 // channels and of few.
 // CHECK-LABEL: @no_rewrite

@@ -6,12 +6,14 @@
     %y = linalg.generic {convolution} ins(%x, %t)      the same loops and body
 
 Root: the convolution, of element types and loops that `conv_triton_kernel` supports, of an image
-with channels last. PyTorch stores filter taps innermost: channels that a kernel loads together are
-9 elements apart for a 3x3 filter. With few channels the output channels become innermost, and a
-kernel loads those together. A filter that is an argument is transposed in each call, which takes
-as long as reading it twice, where each CTA would read the elements of a tile one by one; it stays
-as it is where its output channels are innermost and no persistent kernel reads it. Sizes of the
-filter static; T f16, bf16, f32. Numerics: exact (the same elements and accumulation).
+with channels last, or in groups, with images of any layout, that are GEMMs. PyTorch stores filter
+taps innermost: channels that a kernel loads together are 9 elements apart for a 3x3 filter. With
+few channels the output channels become innermost, and a kernel loads those together; in groups of
+odd numbers of channels, too, where the output channels have wider loads. Groups are outermost. A
+filter that is an argument is transposed in each call, which takes as long as reading it twice,
+where each CTA would read the elements of a tile one by one; it stays as it is where its output
+channels are innermost and no persistent kernel reads it. Sizes of the filter static; T f16, bf16,
+f32. Numerics: exact (the same elements and accumulation).
 Source: mlirfuse.
 """
 

@@ -14,8 +14,9 @@ share; where columns are outer dimensions, a tile of all columns and some adjace
 loop over columns, once for each of the dependent reductions; a mean and the sum of squares around
 it, as in a variance, take one loop, by Welford's update, and so do a maximum and the sum of
 exponentials around it, as in a softmax. Where rows are too few for the device, several CTAs share
-the columns, and a kernel combines their results in a fixed order. Dimensions static but for one or
-more of the rows, the first; T f16, bf16, f32, and integers of 1 to 64 bits.
+the columns, and a kernel combines their results in a fixed order: of rows that registers would
+hold, too, where a model of the device's time says that reading them twice takes less. Dimensions
+static but for one or more of the rows, the first; T f16, bf16, f32, and integers of 1 to 64 bits.
 Numerics: reassociating (sums are taken by a tree; exp, tanh and erf are wrong by 1e-5 where all
 results have 16 bits or less).
 Source: Milakov, Gimelshein 2018; Tillet, Kung, Cox, Triton, 2019; Chan, Golub, LeVeque, 1983.

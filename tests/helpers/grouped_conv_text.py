@@ -55,8 +55,12 @@ class Form:
         """Channels are innermost where kernels prefer that, or the filter would be transposed."""
         kept = [a for a in "gnc" if self.sizes[a] is not None]
         taps = [f"t{d}" for d in range(len(self.taps))]
-        dense_last = self.last and self.groups is None
-        return [*kept[:-1], *taps, kept[-1]] if dense_last else [*kept, *taps]
+        if self.groups is None:
+            return [*kept[:-1], *taps, kept[-1]] if self.last else [*kept, *taps]
+        inner, outer = self.inner or 1, self.outer or 1
+        if inner < 16 < outer:
+            return ["g", *taps, "c", "n"]
+        return ["g", "n", *taps, "c"] if inner >= 16 else [*kept, *taps]
 
     @property
     def out_axes(self):

@@ -5,10 +5,13 @@ import pytest
 
 from helpers.conv_text import plan_of
 from helpers.grouped_conv_text import Form, form_reference, form_text
-from helpers.kernel_runner import close, draw, needs_triton, run
+from helpers.kernel_runner import TARGET, close, draw, needs_triton, run
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.convolution import heuristics
+from mlirfuse.kernels.convolution.family import CONVOLUTION
+from mlirfuse.kernels.convolution.problem import ConvolutionProblem
 
 DEPTHWISE = [
     Form((9, 11), (3, 3), groups=24),
@@ -29,6 +32,18 @@ GROUPED = [
     Form((33,), (5,), groups=2, inner=8, outer=33, dilation=2, low=4, high=4),
     Form((4, 5, 6), (3, 3, 3), groups=2, inner=8, outer=4, batch=1),
 ]
+OUTPUTS_IN_REGISTERS = [
+    Form((5, 6), (3, 3), groups=3, inner=5, outer=5),
+    Form((3, 4), (3, 3), groups=66, inner=3, outer=5, last=True, batch=1),
+    Form((23,), (5,), groups=3, inner=6, outer=10, stride=2, dilation=2, low=3, high=2),
+    Form((23,), (3,), groups=3, inner=10, outer=10, last=True, batch=1),
+    Form((3, 4, 3), (3, 3, 3), groups=2, inner=3, outer=6, high=2, batch=1),
+    Form((5, 4, 4), (2, 3, 1), groups=5, inner=10, outer=4, last=True, batch=1),
+    Form((3, 3), (4, 4), groups=2, inner=5, outer=6, spread=2, low=2, high=2, batch=1),
+    Form((3, 3), (7, 7), groups=2, inner=3, outer=7, low=3, high=3, batch=1),
+]
+"""Groups of odd numbers of channels."""
+
 TRANSPOSED = [
     Form((7, 6), (4, 4), inner=20, outer=18, spread=2, low=2, high=2),
     Form((7, 6), (3, 3), inner=20, outer=18, spread=2, low=1, high=2, last=True),
@@ -44,7 +59,12 @@ TRANSPOSED = [
     Form((19, 40), (3, 3), groups=2, spread=2, low=1, high=2, batch=1),
 ]
 
-FORMS = {"depthwise": DEPTHWISE, "grouped": GROUPED, "transposed": TRANSPOSED}
+FORMS = {
+    "depthwise": DEPTHWISE,
+    "grouped": GROUPED,
+    "registers": OUTPUTS_IN_REGISTERS,
+    "transposed": TRANSPOSED,
+}
 
 
 @needs_triton
@@ -54,7 +74,7 @@ FORMS = {"depthwise": DEPTHWISE, "grouped": GROUPED, "transposed": TRANSPOSED}
         (pytest.param(form, kind, id=f"{name}{number}-{kind}"))
         for name, forms in FORMS.items()
         for number, form in enumerate(forms)
-        for kind in (("f32",) if number else ("f32", "f16"))
+        for kind in ("f32", "f16", "bf16")[: 1 if number else 2 + (name == "registers")]
     ],
 )
 def test_form(interpreter, form, kind):
@@ -77,6 +97,55 @@ def test_form_builds(form, name):
     plan = plan_of(form_text(form, "f32"), None, target)
     assert not isinstance(plan, NoMatch), plan
     assert b"conv_kernel" in triton_compiler.build(plan.program, target.arch).code
+
+
+@needs_triton
+@pytest.mark.parametrize("form", OUTPUTS_IN_REGISTERS)
+def test_output_channels_of_a_group_share_the_loads_of_an_image(form):
+    plan = plan_of(form_text(form, "f32"), None, TARGET)
+    source = plan.program.source
+    assert plan.problem.is_direct
+    assert "tl.dot(" not in source
+    assert source.count(" = tl.load(x0 + (image_offset") == 1
+    assert source.count(" += a * b") == form.outer
+    assert f"for output in tl.static_range({form.outer}):" in source
+
+
+@needs_triton
+def test_output_channels_in_registers_build():
+    for form in (OUTPUTS_IN_REGISTERS[0], OUTPUTS_IN_REGISTERS[1]):
+        plan = plan_of(form_text(form, "f16"), None, TARGET)
+        assert triton_compiler.build(plan.program, TARGET.arch).code
+
+
+@pytest.mark.parametrize(
+    ("groups", "inner", "outer", "taps", "bits", "direct"),
+    [
+        (32, 1, 1, 9, 16, True),
+        (32, 64, 3, 9, 16, True),
+        (32, 3, 5, 9, 16, True),
+        (32, 5, 5, 9, 32, True),
+        (32, 10, 10, 9, 32, True),
+        (16, 6, 6, 27, 16, True),
+        # Matrix instructions compute many output channels from elements that are gathered once.
+        (8, 8, 188, 49, 16, False),
+        (4, 8, 16, 9, 16, False),
+        (4, 4, 17, 9, 16, False),
+        # Blocks of K of one tap.
+        (4, 16, 8, 9, 16, False),
+        (4, 41, 256, 49, 16, False),
+        (1, 3, 5, 9, 16, False),
+    ],
+)
+def test_which_groups_are_computed_without_matrix_instructions(
+    groups, inner, outer, taps, bits, direct
+):
+    problem = ConvolutionProblem(25088, outer, inner, taps, operand_bits=bits, groups=groups)
+    assert problem.is_direct == direct
+    if direct:
+        config, gpu = CONVOLUTION.default_config(problem, TARGET), TARGET.gpu
+        each = config.block_m * config.block_n // (config.num_warps * gpu.warp_size)
+        assert each * outer <= max(outer, heuristics.MAX_DIRECT_ACCUMULATORS)
 
 
 CHANNELS_LAST = """

@@ -84,6 +84,8 @@ OTHERS = (
     ConcatProblem(4096, 3, 8),
     PoolingProblem(100, 64, "3x3"),
     ReductionProblem(10, 20, "arith.addf", 3, 2),
+    ReductionProblem(10, 20, "arith.addf arith.addf", 2, 2, operand_bits=32),
+    ReductionProblem(10, 20, "arith.addf", 1, 1, narrow_result=True, operand_bits=32),
     ScatterProblem(10, 20),
     ScatterProblem(10, 20, 16, "store"),
     ScatterProblem(10, 20, 64, "plain"),

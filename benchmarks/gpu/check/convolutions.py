@@ -131,8 +131,8 @@ def grouped_convolution(chance: Chance) -> Work:
     """Groups of any size, one channel each among them, in 1-D to 3-D and both layouts."""
     rank = chance.pick(1, 2, 2, 3)
     groups = chance.pick(2, 3, 8, chance.size(70))
-    inner = chance.pick(1, 1, 3, 8, 16, 17) if rank < 3 else chance.pick(2, 4, 8)
-    outer = chance.pick(1, 1, 2, 8, 16, 20) if rank < 3 else chance.pick(4, 8)
+    inner = chance.pick(1, 1, 3, 5, 6, 8, 10, 16, 17) if rank < 3 else chance.pick(2, 3, 4, 5, 8)
+    outer = chance.pick(1, 1, 2, 5, 8, 10, 16, 20) if rank < 3 else chance.pick(3, 4, 6, 8)
     size, stride, dilation = chance.pick(1, 3, 3, 5), chance.pick(1, 1, 2), chance.pick(1, 1, 2)
     # A window fits into the smallest image, and there are at least two output columns.
     limit = {1: 400, 2: 40, 3: 14}[rank]

@@ -111,6 +111,28 @@ def batch_norm(chance: Chance) -> Work:
     return Work(program, inputs, chance.dtype(*FLOATS), description)
 
 
+def norm_of_few_rows(chance: Chance) -> Work:
+    """Group norm, or softmax, of a few long rows: kernels of splits, with prologue and epilogue."""
+    images, groups, channels = chance.pick(1, 1, 2), chance.pick(1, 4, 8), chance.pick(1, 3, 10)
+    pixels = chance.size(min(40_000, MAX_ELEMENTS // (images * groups * channels)), 700)
+    shape = (images, groups * channels, pixels)
+    activated, added, soft = (chance.likely(p) for p in (0.5, 0.5, 0.3))
+
+    def program(x: Tensor, residual: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        y = x + residual if added else x
+        if soft:
+            y = F.softmax(y.flatten(1), 1).unflatten(1, y.shape[1:]) * residual
+        else:
+            y = F.group_norm(y, groups, weight, bias)
+        return F.silu(y) if activated else y
+
+    weights = Input(shape[1:2], "scale"), Input(shape[1:2], "shift")
+    words = [f"{groups} groups" if not soft else "softmax", *["sum"] * added, *["SiLU"] * activated]
+    description = f"{spelled(shape)}, {', '.join(words)}"
+    inputs = (Input(shape), Input(shape), *weights)
+    return Work(program, inputs, chance.dtype(*FLOATS), description)
+
+
 def losses(chance: Chance) -> Work:
     """One number: the losses of two tensors."""
     shape = _shape(chance)[:2]
@@ -242,6 +264,7 @@ REDUCTIONS = named(
     softmax_over_any,
     norm_over_channels,
     batch_norm,
+    norm_of_few_rows,
     losses,
     variances,
     distributions,

@@ -1,9 +1,15 @@
-"""Direct convolution of groups of few channels: one tile of the result per CTA.
+"""Direct convolution of groups of few channels: one tile of positions and groups per CTA.
+
+    for each tap and input channel of a group:
+        a = image[positions, groups]
+        accumulator0 += a * filter[groups, 0]          one for each output channel of a group
+        accumulator1 += a * filter[groups, 1]
 
 The columns of a tile are the innermost dimensions of the result, rows all others: positions along
-an image's width with channels first, channels with channels last. There are no matrix instructions:
-each tap is one load of a tile, coalesced as the result is; neighbouring taps overlap in the L1
-cache. The accumulators are f32.
+an image's width with channels first, groups with channels last. Output channels of a group are
+accumulators of the same thread, which loads an element of the image once for all of them. There
+are no matrix instructions: each tap is one load of a tile, coalesced as the result is; neighbouring
+taps overlap in the L1 cache. The accumulators are f32.
 """
 
 from __future__ import annotations
@@ -37,8 +43,8 @@ from mlirfuse.kernels.convolution.tile import ENTRY, Tile, tile_in
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 
-ROWS, COLUMNS = 0, 1
-"""The groups of the iteration space."""
+ROWS, COLUMNS, OUTPUTS = 0, 1, 2
+"""The groups of the iteration space: rows and columns of a tile, output channels of a group."""
 
 MIN_COLUMNS = 64
 """Columns below which the columns of a tile span another dimension of the result."""
@@ -46,13 +52,16 @@ MIN_COLUMNS = 64
 MAX_UNROLLED = 128
 """Taps, times channels, that are unrolled in a kernel's text; outer loops of more are loops."""
 
+MAX_UNROLLED_SUMS = 128
+"""The same, times accumulators: with 512 of f16 ptxas hoists loads until registers spill."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Grid:
     """The tiling of the result.
 
     Attributes:
-      space: its rows and columns.
+      space: its rows and columns, and output channels of a group.
       axes: loop of the convolution -> its axis.
       strides: strides of residue classes along the axes of rows, and of columns.
       blocks: rows and columns of a tile.
@@ -85,7 +94,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
     writer = tile.tiles.body.writer
     places = _write_placement(writer, analysis, grid, taps)
     _write_accumulation(tile, grid, taps, places)
-    tile.write_epilogue()
+    _write_epilogue(tile)
     rows = Extent(
         grid.count(ROWS),
         grid.blocks[ROWS],
@@ -107,7 +116,8 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
 
 def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     """The tiling of a configuration."""
-    out = [loop for loop in ops.indexing_maps(analysis.op)[2] or () if loop is not None]
+    n_loop = analysis.loops.n_loop
+    out = [n for n in ops.indexing_maps(analysis.op)[2] or () if n is not None and n != n_loop]
     known = ops.loop_sizes(analysis.op)
     sizes = tuple(known[loop] for loop in out)
     split = len(sizes) - 1
@@ -115,6 +125,8 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
         split -= 1
     parts = (sizes[:split] or (1,), sizes[split:])
     axes = {loop: (ROWS, n) if n < split else (COLUMNS, n - split) for n, loop in enumerate(out)}
+    if n_loop is not None:
+        axes[n_loop] = OUTPUTS, 0
     strided = taps.residues.strides()
     rows, columns = (
         {axes[loop][1]: stride for loop, stride in strided.items() if axes[loop][0] == group}
@@ -132,6 +144,7 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
                 parts[COLUMNS],
                 "" if is_exact(parts[COLUMNS], columns, width) else "column_mask",
             ),
+            Group("output" if analysis.out_channels > 1 else "", (analysis.out_channels,)),
         )
     )
     return _Grid(space, axes, (rows, columns), (height, width))
@@ -171,32 +184,54 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
     """Writes the loops over taps and channels."""
     analysis, writer = tile.analysis, tile.tiles.body.writer
     masks = [*taps.write_origins(writer, grid.space, grid.axes, places)]
-    parts = [
-        (grid.axes[loop], known_product(ops.shape(analysis.filter)[dim + 1 :]))
+    strides = {
+        loop: known_product(ops.shape(analysis.filter)[dim + 1 :])
         for dim, loop in enumerate(analysis.filter_loops)
         if loop in grid.axes and loop is not None
-    ]
-    writer.line(f"filter_offset = {grid.space.linear_index(parts)}")
-    shape = f"[{grid.blocks[ROWS]}, {grid.blocks[COLUMNS]}]"
-    writer.line(f"accumulator0 = tl.zeros({shape}, tl.float32)")
+    }
+    n_loop = analysis.loops.n_loop
+    apart = 0 if n_loop is None else strides.get(n_loop, 0)
+    parts = [(grid.axes[loop], stride) for loop, stride in strides.items() if loop != n_loop]
+    writer.line(f"filter_offset = {grid.space.linear_index(parts) or '0'}")
+    shape, outputs = f"[{grid.blocks[ROWS]}, {grid.blocks[COLUMNS]}]", analysis.out_channels
+    for output in range(outputs):
+        writer.line(f"accumulator{output} = tl.zeros({shape}, tl.float32)")
     read = {axis[0] for axis, _ in parts}
     mask_a = [*(group.mask for group in grid.space.groups), *masks, *taps.tap_masks("", "column")]
-    mask_b = [grid.space.groups[group].mask for group in sorted(read)] + taps.tap_masks(
-        "", "column"
+    mask_b = _mask(
+        [grid.space.groups[group].mask for group in sorted(read)] + taps.tap_masks("", "column")
     )
     sizes = (*taps.sizes, analysis.in_channels)
     with contextlib.ExitStack() as loops:
         for level, size in enumerate(sizes):
             name = taps.loop_name(level) if level < len(taps.sizes) else "channel"
-            unrolled = known_product(sizes[level:]) <= MAX_UNROLLED
+            count = known_product(sizes[level:])
+            unrolled = count <= MAX_UNROLLED and (
+                outputs == 1 or count * outputs <= MAX_UNROLLED_SUMS
+            )
             kind = "tl.static_range" if unrolled else "range"
             loops.enter_context(writer.indented(f"for {name} in {kind}({size}):"))
         taps.write_class_taps(writer)
         a = f"tl.load({tile.image} + (image_offset + {taps.image_offset('')}){_mask(mask_a)})"
-        b = f"tl.load({tile.filter} + (filter_offset + {taps.filter_offset('')}){_mask(mask_b)})"
         writer.line(f"a = {a}.to(tl.float32)")
-        writer.line(f"b = {b}.to(tl.float32)")
-        writer.line("accumulator0 += a * b")
+        for output in range(outputs):
+            offset = f"filter_offset + {taps.filter_offset('')}"
+            offset += f" + {output * apart}" if output else ""
+            writer.line(f"b = tl.load({tile.filter} + ({offset}){mask_b}).to(tl.float32)")
+            writer.line(f"accumulator{output} += a * b")
+
+
+def _write_epilogue(tile: Tile) -> None:
+    """Writes the ops around the accumulators, and the stores of the results."""
+    outputs, writer = tile.analysis.out_channels, tile.tiles.body.writer
+    if outputs == 1:
+        tile.write_epilogue()
+        return
+    names = ", ".join(f"accumulator{output}" for output in range(outputs))
+    writer.line(f"accumulators = ({names})")
+    with writer.indented(f"for output in tl.static_range({outputs}):"):
+        writer.line("accumulator0 = accumulators[output]")
+        tile.write_epilogue()
 
 
 def _mask(conditions: Sequence[str]) -> str:

@@ -6,7 +6,12 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, PERSISTENT_BITS
+from mlirfuse.kernels.convolution.problem import (
+    MAX_DIRECT_CHANNELS,
+    PACKED_CHANNELS,
+    PERSISTENT_BITS,
+)
+from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.persistent_sm90 import BLOCK_K
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops
@@ -27,27 +32,36 @@ class FilterLayout:
 
 
 def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
-    """The layout for a convolution of images with channels last; None for other ops.
+    """The layout for a convolution in groups, or of images with channels last; None for others.
 
-    K-contiguous, or N-contiguous where a tap has too few channels for aligned blocks of K.
+    K-contiguous, or N-contiguous where a tap has too few channels for aligned blocks of K, and
+    where a group has rows of N that are better aligned. Groups are outermost.
     """
     found = convolution_loops.classify(op)
-    if not isinstance(found, ConvolutionLoops) or found.channel_loop is None or found.group_loops:
+    if not isinstance(found, ConvolutionLoops) or found.channel_loop is None:
         return None
-    if found.image_dims[-1] != ((found.channel_loop, 1),):
-        return None
+    sizes = ops.loop_sizes(op)
     k_loops = (*found.tap_loops, found.channel_loop)
-    packed = (ops.loop_sizes(op)[found.channel_loop] or 0) < PACKED_CHANNELS
     outer = (found.n_loop,) if found.n_loop is not None else ()
-    loops = (*k_loops, *outer) if packed else (*outer, *k_loops)
-    return FilterLayout(found.filter, loops)
+    channels = sizes[found.channel_loop] or 0
+    n_contiguous = channels < PACKED_CHANNELS
+    if found.group_loops:
+        filters = 1 if found.n_loop is None else sizes[found.n_loop] or 0
+        if filters <= MAX_DIRECT_CHANNELS and channels < PACKED_CHANNELS:
+            return None  # small, and the direct kernel reads one element for all positions
+        bits = ops.element_bits(op.operands[found.filter])
+        n_contiguous |= vector_bytes(filters, bits) > vector_bytes(channels, bits)
+    elif found.image_dims[-1] != ((found.channel_loop, 1),):
+        return None
+    loops = (*k_loops, *outer) if n_contiguous else (*outer, *k_loops)
+    return FilterLayout(found.filter, (*found.group_loops, *loops))
 
 
 def is_coalesced(op: ir.Operation, layout: FilterLayout) -> bool:
     """Whether a kernel reads a filter well as it is, whose preferred layout is another one.
 
     Output channels that are innermost are loaded together; the persistent kernel alone reads
-    channels.
+    channels. Of groups input channels are as good.
     """
     found = convolution_loops.classify(op)
     assert isinstance(found, ConvolutionLoops)
@@ -58,4 +72,6 @@ def is_coalesced(op: ir.Operation, layout: FilterLayout) -> bool:
         and ops.element_bits(op.operands[layout.operand]) == PERSISTENT_BITS
     )
     innermost = (ops.indexing_maps(op)[layout.operand] or ())[-1:]
+    if found.group_loops:
+        return innermost in ((found.n_loop,), (found.channel_loop,))
     return innermost == (found.n_loop,) and not persistent

@@ -65,6 +65,9 @@ MIN_STAGES, MAX_STAGES = 3, 4
 MAX_COLUMNS = 128
 """Columns of a tile of the direct kernel: its rows are then neighbours, whose taps overlap."""
 
+MAX_DIRECT_ACCUMULATORS = 64
+"""Accumulators of a thread of the direct kernel: a quarter of the registers that it may have."""
+
 DIRECT_WARPS_PER_SM = 16
 """Warps of an SM that hide the latency of loads: four for each of its schedulers, an estimate."""
 
@@ -185,12 +188,15 @@ def _direct_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     """The configuration of the direct kernel.
 
     Large results are bound by memory, as those of pointwise kernels are. For small ones a thread
-    has fewer elements, whose taps it loads one by one, so that more warps hide the latency.
+    has fewer elements, whose taps it loads one by one, so that more warps hide the latency. Each
+    element has an accumulator for every output channel of its group.
     """
     gpu, vector = gpu_of(target), VECTOR_BITS // problem.operand_bits
-    elements = problem.pixels * problem.out_channels * problem.groups
+    elements = problem.pixels * problem.groups
     loads, warps = loads_and_warps(elements, vector, target)
     each = vector * loads
+    while each > 1 and each * problem.out_channels > MAX_DIRECT_ACCUMULATORS:
+        each //= 2
     while each > 1 and elements < each * gpu.warp_size * gpu.num_sms * DIRECT_WARPS_PER_SM:
         each //= 2
     tile = each * gpu.warp_size * warps

@@ -13,8 +13,25 @@ PACKED_CHANNELS = 16
 instruction of 16-bit operands."""
 
 MIN_GEMM_CHANNELS = 4
-"""Output channels of a group from which its convolution is a GEMM: a tile of an image is loaded
-once for all of them, where the direct kernel loads it for each."""
+"""Output channels of a group below which its convolution is never a GEMM: tiles would be empty."""
+
+MAX_DIRECT_CHANNELS = 16
+"""Output channels of a group that the direct kernel has at most: accumulators of a thread."""
+
+BLOCK_OF_TAPS = 32
+"""Elements of K to which those of several taps are padded in a GEMM."""
+
+SUM_INSTRUCTIONS = 1.5
+"""Instructions of the direct kernel for a product: a multiply-add, a share of a weight's load."""
+
+LOAD_INSTRUCTIONS = 4
+"""Instructions of the direct kernel for an element of the image: load, cast, address, condition."""
+
+GATHER_INSTRUCTIONS = {16: 20, 32: 30}
+"""Bits of an element -> instructions of a GEMM for one of the image, in a block of several taps:
+its tap and channel, address, condition, load, and store to shared memory; of f32 the parts, too.
+
+These four were counted in the object code of 3x3 convolutions of 5 channels for sm_90."""
 
 PERSISTENT_BITS = 16
 """Bits of an element of image and filter in the persistent kernel."""
@@ -52,8 +69,18 @@ class ConvolutionProblem(Problem):
 
     @property
     def is_direct(self) -> bool:
-        """Whether the kernel is the direct one: groups have too few channels for a GEMM."""
-        return self.groups > 1 and self.out_channels < MIN_GEMM_CHANNELS
+        """Whether the kernel is the direct one: groups have too few channels for a GEMM.
+
+        A GEMM gathers K padded to whole blocks; both load an element once for all output channels.
+        """
+        if self.groups == 1 or self.out_channels < MIN_GEMM_CHANNELS:
+            return self.groups > 1
+        if self.out_channels > MAX_DIRECT_CHANNELS or self.in_channels >= PACKED_CHANNELS:
+            return False
+        k = self.in_channels * self.taps
+        padded = -(-k // BLOCK_OF_TAPS) * BLOCK_OF_TAPS
+        direct = k * (SUM_INSTRUCTIONS * self.out_channels + LOAD_INSTRUCTIONS)
+        return direct < padded * GATHER_INSTRUCTIONS[self.operand_bits]
 
     @property
     def family(self) -> str:

@@ -4,7 +4,6 @@ Rows are the loops that reductions keep, columns those that they reduce, whateve
 memory: `x.sum(1)` of NCHW has rows of N, H and W, and columns of C.
 
 analysis = analyze(region)         ReductionAnalysis, the refusal, or None for other regions
-problem = problem_of(analysis)     sizes and traits that the configuration is chosen by
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import (
-    UNKNOWN_ROWS,
     Axis,
     Conflict,
     Group,
@@ -27,7 +25,6 @@ from mlirfuse.kernels.codegen.iteration_space import (
 )
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.reduction.combiners import COMBINERS, Combiner
-from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.structured.ir import ops
 
 ROW, COLUMN = 0, 1
@@ -69,6 +66,7 @@ class ReductionAnalysis:
       column_sizes: sizes of the reduction loops.
       loops: op -> the axis of each of its loops.
       row_operands: tensors from outside the region that have the rows and the columns.
+      row_results: results that have the rows and the columns.
       contiguous_rows: adjacent rows that are adjacent in memory, too: the product of the row sizes
         behind the last column in memory; 1 where a column is innermost.
     """
@@ -80,6 +78,7 @@ class ReductionAnalysis:
     column_sizes: tuple[int, ...]
     loops: Mapping[ir.Operation, Sequence[Axis]]
     row_operands: frozenset[ir.Value]
+    row_results: tuple[ir.Value, ...]
     contiguous_rows: int
 
     def accumulator(self, op: ir.Operation) -> str:
@@ -156,24 +155,8 @@ def _analyzed(
         column_sizes,
         loops,
         frozenset(_row_operands(loops)),
+        tuple(_row_results(loops, results)),
         _contiguous_rows(loops, row_sizes, column_sizes),
-    )
-
-
-def problem_of(analysis: ReductionAnalysis) -> ReductionProblem:
-    """The problem that the configuration is chosen by; dynamic rows count as `UNKNOWN_ROWS`."""
-    combiners = sorted(each.combine.name for each in analysis.reductions.values())
-    written, all_axes = [], _all_axes(analysis.loops)
-    for op, axes in analysis.loops.items():
-        outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
-        for value, index_map in zip(op.results, outputs, strict=True):
-            if value in analysis.results and _has_rows(axes, index_map, all_axes):
-                written.append(ops.element_bits(value))
-    rows = UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows
-    reads = len(analysis.row_operands)
-    kinds = " ".join(combiners)
-    return ReductionProblem(
-        rows, analysis.columns, kinds, reads, len(written), 8 in written, analysis.contiguous_rows
     )
 
 
@@ -230,6 +213,19 @@ def _row_operands(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]
             used = value not in inside and list(argument.uses)
             if used and _has_rows(axes, index_map, all_axes):
                 found.add(value)
+    return found
+
+
+def _row_results(
+    loops: Mapping[ir.Operation, Sequence[Axis]], results: Sequence[ir.Value]
+) -> list[ir.Value]:
+    """The results that have the rows and the columns."""
+    found, all_axes = [], _all_axes(loops)
+    for op, axes in loops.items():
+        outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
+        for value, index_map in zip(op.results, outputs, strict=True):
+            if value in results and _has_rows(axes, index_map, all_axes):
+                found.append(value)
     return found
 
 

@@ -15,8 +15,9 @@ from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.reduction import heuristics, looped, rows_in_registers
-from mlirfuse.kernels.reduction.analysis import SHARED, ReductionAnalysis, analyze, problem_of
+from mlirfuse.kernels.reduction.analysis import SHARED, ReductionAnalysis, analyze
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
+from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.targets.base import Target
 
 

@@ -11,6 +11,7 @@ import dataclasses
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.reduction.cost_model import loops_us, registers_us
 from mlirfuse.kernels.reduction.distribution import (
     MAX_COLUMNS,
     MAX_THREADS_PER_CTA,
@@ -18,7 +19,12 @@ from mlirfuse.kernels.reduction.distribution import (
     distribute,
 )
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
-from mlirfuse.kernels.reduction.strategies import has_cluster_forms, loop_config, other_config
+from mlirfuse.kernels.reduction.strategies import (
+    MIN_SPLIT_COLUMNS,
+    has_cluster_forms,
+    loop_config,
+    other_config,
+)
 from mlirfuse.targets.base import GpuDevice, Target
 
 ELEMENTS_PER_THREAD = 16
@@ -55,9 +61,9 @@ MAX_MASKED = 0.125
 
 def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
     """The nearest measured configuration that the device can run, else the computed one."""
-    gpu = gpu_of(target)
-    if (computed := _other_config(problem, gpu)) is not None:
+    if (computed := _other_config(problem, target)) is not None:
         return computed
+    gpu = gpu_of(target)
     return lookup.choose(
         target,
         problem,
@@ -67,17 +73,26 @@ def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
     )
 
 
-def _other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
+def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig | None:
     """The configuration of a problem that is not one of rows in registers; None where it is.
 
     A row of which only numbers are left need not be held: a loop reads it as fast as memory allows.
+    One with results of its columns is read twice by loops, and held where that takes less time.
     """
-    found = other_config(problem, gpu)
-    if found is None and problem.writes == 0:
+    found = other_config(problem, target)
+    if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
+        return found
+    gpu = gpu_of(target)
+    if problem.writes == 0:
         part = _columns_per_cta(problem, gpu)
-        if _distribution(problem, part, gpu).cluster_size > MAX_REDUCING_CLUSTER:
-            return loop_config(problem, gpu)
-    return found
+        reducing = _distribution(problem, part, gpu).cluster_size > MAX_REDUCING_CLUSTER
+        return loop_config(problem, target) if reducing else None
+    if problem.rows >= 2 * gpu.num_sms:
+        return None
+    held = distribute(_unpacked_config(problem, target), problem.rows, problem.columns, gpu)
+    loop = loop_config(problem, target)
+    faster = loops_us(problem, loop, target) < registers_us(problem, held, target)
+    return loop if faster else None
 
 
 def has_clusters(config: ReductionConfig, problem: ReductionProblem, gpu: GpuDevice) -> bool:
@@ -95,7 +110,7 @@ def default_config(problem: ReductionProblem, target: Target) -> ReductionConfig
     spill where several tensors are read, 347 us in place of 134, and where a second sum is of
     values that the first one gives, as in layer norm: 114 us in place of 95 on an H100.
     """
-    if (other := _other_config(problem, gpu_of(target))) is not None:
+    if (other := _other_config(problem, target)) is not None:
         return other
     config, packed = _unpacked_config(problem, target), _packed_configs(problem, target)
     if (
@@ -161,7 +176,7 @@ def _distribution(problem: ReductionProblem, part: int, gpu: GpuDevice) -> Distr
 
 def configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:
     """The configurations that the tuner measures, with the default first."""
-    if (computed := _other_config(problem, gpu_of(target))) is not None:
+    if (computed := _other_config(problem, target)) is not None:
         return [computed]
     gpu, width = gpu_of(target), power_of_two(problem.columns)
     sizes = [n for n in (width, 2 * width, 4 * width, 8 * width) if n <= MAX_TILE_ELEMENTS]

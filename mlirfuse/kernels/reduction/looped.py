@@ -23,11 +23,12 @@ from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.kernels.reduction.analysis import ROW, ReductionAnalysis, problem_of
+from mlirfuse.kernels.reduction.analysis import ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.looped_kernel import ENTRY, LoopedKernel
 from mlirfuse.kernels.reduction.partial_results import Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.structured.ir import ops
 
 COMBINE_WARPS = 4
@@ -102,7 +103,7 @@ def _split_plan(analysis: ReductionAnalysis, levels: Levels, config: ReductionCo
     if not stored:
         rows = max(1, min(power_of_two(analysis.rows), MAX_COMBINED // power_of_two(split.count)))
     kernel = LoopedKernel(analysis, levels, rows, step, split if stored else None)
-    kernel.write_indices()
+    kernel.write_indices(backwards=True)
     kernel.needed = levels.needed([v.owner.operation for v in analysis.results], levels.depth)
     kernel.combine_partials(levels.depth, split)
     if stored:
@@ -156,8 +157,8 @@ def _partial(
         if op in accumulators:
             store(accumulators[op], analysis.accumulator(op))
             continue
-        for name, once in kernel.whole(op).fields:
-            store(name, "tl.float32", once=once)
+        for name in kernel.whole(op).fields:
+            store(name, "tl.float32")
     for number in range(1, level):
         for op in levels.reductions(number):
             store(kernel.combined[op], analysis.accumulator(op), once=True)

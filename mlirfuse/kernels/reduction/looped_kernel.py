@@ -16,7 +16,6 @@ from iree.compiler import ir
 from mlirfuse.kernels.codegen.element_types import HIDING
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
-from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.centered_sums import BodyValue, CenteredSum
@@ -26,12 +25,13 @@ from mlirfuse.kernels.reduction.moments import Moments, no_moments
 from mlirfuse.kernels.reduction.partial_results import PartialResults, Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
 from mlirfuse.kernels.reduction.row_blocks import row_blocks
+from mlirfuse.kernels.reduction.row_tiles import RowTiles
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
 
 
-class LoopTiles(Tiles):
+class LoopTiles(RowTiles):
     """Tiles of which some are known only in a loop."""
 
     @contextlib.contextmanager
@@ -109,12 +109,17 @@ class LoopedKernel:
         large = self.analysis.rows * self.analysis.columns >= MAX_INDEX
         return ".to(tl.int64)" if large or self.analysis.num_dynamic else ""
 
-    def write_indices(self) -> None:
-        """Writes the rows of a CTA, and its split."""
+    def write_indices(self, *, backwards: bool = False) -> None:
+        """Writes the rows of a CTA, and its split.
+
+        Args:
+          backwards: whether the CTAs that start first have the last columns.
+        """
         self.writer.write(self.blocks.indices("tl.program_id(0)", self._wide))
         self.writer.write(self.tiles.space.inside(ROW))
         if self._split is not None:
-            self.writer.line("split = tl.program_id(1)")
+            last = f"{self._split.count - 1} - " if backwards else ""
+            self.writer.line(f"split = {last}tl.program_id(1)")
             self.writer.line(f"first = split{self._wide} * {self._split.columns}")
 
     def write_rows(self, level: int) -> None:
@@ -127,10 +132,13 @@ class LoopedKernel:
             elif op in self.needed:
                 self.tiles.elementwise(op)
 
-    def _loops(self) -> Iterator[tuple[str, Space]]:
+    def _loops(self, *, backwards: bool = False) -> Iterator[tuple[str, Space]]:
         """The loops over whole tiles, and over the last, partial one.
 
         Loops over single columns are unrolled, so that Triton loads what several read once.
+
+        Args:
+          backwards: whether the loops begin with the last columns.
         """
         columns, step = self.analysis.columns, self._block_columns
         if step == 1:
@@ -140,19 +148,29 @@ class LoopedKernel:
         first, last = "0", str(columns)
         if self._split is not None:
             first, last = "first", f"tl.minimum(first + {self._split.columns}, {columns})"
+        found = []
         if full:
             end = str(full) if self._split is None else f"tl.minimum({last}, {full})"
-            yield f"for start in tl.range({first}, {end}, {step}):", self._whole
+            bounds = f"{first}, {end}, {step}"
+            if backwards:
+                bounds = f"{end} - {step}, {first} - {step}, -{step}"
+            found.append((f"for start in tl.range({bounds}):", self._whole))
         if full < columns:
             begin = str(full) if self._split is None else f"tl.maximum({first}, {full})"
-            yield f"for start in tl.range({begin}, {last}, {step}):", self._masked
+            found.append((f"for start in tl.range({begin}, {last}, {step}):", self._masked))
+        yield from reversed(found) if backwards else found
 
     @contextlib.contextmanager
     def _columns(self, header: str, space: Space) -> Iterator[None]:
         """The body of a loop over columns."""
+        width = self._block_columns
         with self.writer.indented(header), self.tiles.scope(space):
-            width = self._block_columns
-            self.writer.line(f"column = tl.arange(0, {width})[None, :]{self._wide} + start")
+            # A loop that is unrolled has no tensor for its start.
+            indices = f"tl.arange(0, {width})[None, :]"
+            text = (
+                f"{indices}{self._wide} + start" if width == 1 else f"start{self._wide} + {indices}"
+            )
+            self.writer.line(f"column = {text}")
             self.writer.write(space.inside(COLUMN))
             yield
 
@@ -197,22 +215,35 @@ class LoopedKernel:
         return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
 
     def _shifts(self, centered: Mapping[ir.Operation, CenteredSum]) -> dict[ir.Operation, str]:
-        """The mean of the first values of each row: all splits have the same.
+        """The mean of the first values of each row, of those of the CTA.
 
         They fill a tile like those of the loop, so that Triton gives all of them one layout: with
-        another one Triton 3.6 takes accumulators through shared memory in each iteration.
+        another one Triton 3.6 takes accumulators through shared memory in each iteration. The first
+        iteration finds them in L1.
         """
         if not centered:
             return {}
-        width = min(self._block_columns, 1 << self.analysis.columns.bit_length() - 1)
-        column = Group("first_column", self.analysis.column_sizes)
+        first, mask, share = "", "", ""
+        width = self._block_columns
+        if self._split is None:
+            width = min(width, 1 << self.analysis.columns.bit_length() - 1)
+        else:
+            first = "first + "
+            if (self.analysis.columns - 1) % self._split.columns + 1 < width:
+                mask = "first_column_mask"
+                share = self.writer.name(f"1.0 / tl.minimum({self._count}, {width})")
+        share = share or str(1 / width)
+        column = Group("first_column", self.analysis.column_sizes, mask)
         with self.tiles.scope(Space((self.blocks.group(), column))):
-            self.writer.line(f"first_column = tl.arange(0, {width})[None, :]")
+            self.writer.line(f"first_column = {first}tl.arange(0, {width})[None, :]")
+            self.writer.write(self.tiles.space.inside(COLUMN))
             for op in self.levels.columns_for(list(centered)):
                 self.tiles.elementwise(op)
             values = {op: self.tiles.scalar(found.value) for op, found in centered.items()}
+            if mask:
+                values = {op: f"tl.where({mask}, {name}, 0.0)" for op, name in values.items()}
             return {
-                op: self.tiles.body.name(f"tl.sum({name} * {1 / width}, 1, keep_dims=True)")
+                op: self.tiles.body.name(f"tl.sum({name} * {share}, 1, keep_dims=True)")
                 for op, name in values.items()
             }
 
@@ -282,12 +313,17 @@ class LoopedKernel:
         self.writer.line(f"{accumulator} = {combiner.pair.format(accumulator, term)}")
 
     def store_columns(self, each: Pass) -> None:
-        """Writes a pass that reduces nothing, if it stores anything."""
+        """Writes a pass that reduces nothing, if it stores anything.
+
+        It is the last one and begins with the columns that the pass before read last: L2 still has
+        them.
+        """
         if not each.stored:
             return
         for op in each.ops:
             self.tiles.hoist(op)
-        for header, space in self._loops():
+        self.tiles.evict_first = True
+        for header, space in self._loops(backwards=True):
             with self._columns(header, space):
                 self._write_columns(each)
 

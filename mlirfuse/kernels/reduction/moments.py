@@ -9,7 +9,7 @@ in each lane, over its columns. With all parts, the squares of a row around any 
     sum(squares + count * (mean + shift - center)^2)
 
 Nothing cancels: both terms are sums of squares. Means are relative to the shift, the mean of some
-values of the row, and so as exact as the differences of its values, however large these are.
+values of the part, and so as exact as the differences of its values, however large these are.
 Source: Welford, 1962; Chan, Golub, LeVeque, 1983.
 """
 
@@ -28,7 +28,7 @@ class Moments:
     Attributes:
       mean: mean of each part, less the shift.
       squares: sum of squared differences from it.
-      shift: value near those of a row.
+      shift: value near those of the part.
       count: values of each part; empty while they are not known.
     """
 
@@ -68,9 +68,9 @@ class Moments:
         return Moments(mean, self._squares(writer, f"(-{mean})"), self.shift)
 
     @property
-    def fields(self) -> tuple[tuple[str, bool], ...]:
-        """The names that splits store, each with whether all splits of a row have the same."""
-        return (self.mean, False), (self.squares, False), (self.shift, True)
+    def fields(self) -> tuple[str, ...]:
+        """The names that splits store."""
+        return self.mean, self.squares, self.shift
 
     def _squares(self, writer: Writer, offset: str) -> str:
         """The sum of squares around the point of which the shift is so far away."""

@@ -54,8 +54,8 @@ class PartialResults:
         if not squared:
             highest = self.parts(_MAXIMUM, "f32")
             return Exponentials(highest, self.parts(_SUM, "f32"))
-        mean, squares = (self.parts(_SUM, "f32") for _ in range(2))
-        return Moments(mean, squares, self.of_rows("tl.float32"), self._counts())
+        mean, squares, shift = (self.parts(_SUM, "f32") for _ in range(3))
+        return Moments(mean, squares, shift, self._counts())
 
     def of_rows(self, kind: str) -> str:
         """A number of each row, of an accumulator's type, that is the same for all CTAs."""

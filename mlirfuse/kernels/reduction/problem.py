@@ -20,6 +20,9 @@ class ReductionProblem(Problem):
       writes: tensors of whole rows that are written.
       narrow_result: whether one of these has elements of 8 bits.
       contiguous_rows: adjacent rows that are adjacent in memory; 1 where columns are innermost.
+      operand_bits: bits of an element of the widest of these tensors: 16 for narrower ones, 32 for
+        wider ones.
+      passes: passes over the columns that dependent reductions need in loops.
     """
 
     rows: int
@@ -29,6 +32,8 @@ class ReductionProblem(Problem):
     writes: int
     narrow_result: bool = False
     contiguous_rows: int = 1
+    operand_bits: int = 16
+    passes: int = 1
 
     SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns")
 

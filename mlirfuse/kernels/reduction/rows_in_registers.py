@@ -15,7 +15,6 @@ from mlirfuse.kernels.codegen.element_types import HIDING
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     UNKNOWN_ROWS,
-    Axis,
     Group,
     Space,
 )
@@ -27,7 +26,6 @@ from mlirfuse.kernels.reduction.analysis import (
     ROW,
     Reduction,
     ReductionAnalysis,
-    problem_of,
     reduces,
     spans_rows,
 )
@@ -41,7 +39,9 @@ from mlirfuse.kernels.reduction.distribution import (
 )
 from mlirfuse.kernels.reduction.heuristics import has_clusters, packed_registers
 from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
+from mlirfuse.kernels.reduction.row_tiles import RowTiles
 from mlirfuse.kernels.reduction.schedule import late_order
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -77,7 +77,7 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     blocks = row_blocks(analysis, distribution.rows)
     distribution = _of_height(distribution, blocks.height)
     packed = config.packed and _can_pack(analysis, distribution, target)
-    tiles = _RowTiles(
+    tiles = _HeldTiles(
         _space(analysis, blocks, distribution),
         analysis.loops,
         short=all(ops.element_type(v) in HIDING for v in analysis.results),
@@ -157,7 +157,7 @@ def _write_indices(
 
 
 def _write_ops(
-    tiles: _RowTiles,
+    tiles: _HeldTiles,
     analysis: ReductionAnalysis,
     cluster: Cluster | None,
     *,
@@ -190,18 +190,8 @@ def _write_ops(
             tiles.store(f"y{index}", value, tiles.written_axes(value))
 
 
-class _RowTiles(Tiles):
-    """The tiles of a kernel of rows.
-
-    Attributes:
-      evict_first: whether the L2 evicts loaded rows first.
-    """
-
-    evict_first = False
-
-    def policy(self, axes: Sequence[Axis | None]) -> str:
-        """The cache policy of loads of a tensor with these axes, as an argument."""
-        return ", eviction_policy='evict_first'" if self.evict_first and spans_rows(axes) else ""
+class _HeldTiles(RowTiles):
+    """The tiles of a kernel that holds rows in registers."""
 
     def pack(self, reduced: str) -> None:
         """Lets later ops read the rows from the registers of their loads.

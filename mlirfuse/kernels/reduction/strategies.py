@@ -11,18 +11,19 @@ This module decides about all others:
 
 from __future__ import annotations
 
+import dataclasses
+
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.reduction.combiners import COMBINERS
+from mlirfuse.kernels.reduction.cost_model import loops_us
 from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS, max_columns
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
-from mlirfuse.targets.base import GpuDevice
+from mlirfuse.targets.base import GpuDevice, Target
 
-LOOP_ELEMENTS_PER_THREAD = 16
-"""Elements of a tensor that a thread loads in one iteration: 32 bytes of f16, 64 of f32."""
-
-MIN_LOOP_ELEMENTS = 4
-"""The same where so few elements leave an SM without a CTA: 16 bytes of f32."""
+LOOP_ELEMENTS_PER_THREAD = (16, 8, 4)
+"""Elements of a tensor that a thread may load in one iteration: 64 bytes of f32, or 16 at least."""
 
 LOOP_WARPS = 8
 
@@ -44,11 +45,15 @@ TILE_WARPS = 4
 TILE_ELEMENTS = 16384
 """Elements of such a tile that leave room for the registers of a second CTA."""
 
-CTAS_PER_SM = 6
-"""CTAs of `LOOP_WARPS` warps whose loads keep the memory of an SM busy."""
+MAX_CTAS_PER_SM = 8
+"""CTAs of `LOOP_WARPS` warps that an SM may hold."""
 
 MAX_SPLITS = 1024
-"""Partial results that one CTA combines."""
+"""Partial results of a row that one CTA combines."""
+
+MAX_PARTIALS = 8192
+"""Partial results of all its rows that a CTA combines before it reads their columns again: 32
+registers of each of 256 threads."""
 
 MIN_ITERATIONS = 2
 """Iterations of a split at least."""
@@ -70,19 +75,20 @@ def has_cluster_forms(problem: ReductionProblem) -> bool:
     return all(COMBINERS[name].cluster for name in problem.combiners.split())
 
 
-def other_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
+def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig | None:
     """The configuration of a problem that is not one of rows in registers; None where it is."""
+    gpu = gpu_of(target)
     unrolled = MAX_UNROLLED_COLUMNS if problem.contiguous_rows > 1 else MAX_STRIDED_COLUMNS
     if problem.writes == 0 and problem.columns <= unrolled:
         return _unrolled(problem, gpu)
     if problem.contiguous_rows > 1:
         streams = problem.writes == 0 and len(problem.combiners.split()) == 1
         found = None if streams else _all_columns(problem, gpu)
-        return found or loop_config(problem, gpu)
+        return found or loop_config(problem, target)
     longest = max_columns(gpu) if has_cluster_forms(problem) else MAX_COLUMNS
     few = problem.rows * gpu.max_cluster_size < gpu.num_sms and problem.writes == 0
     if problem.columns > longest or (few and problem.columns > MIN_SPLIT_COLUMNS):
-        return loop_config(problem, gpu)
+        return loop_config(problem, target)
     return None
 
 
@@ -122,13 +128,23 @@ def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
     return ReductionConfig(tile, elements, MAX_COLUMNS, block_rows=height, num_warps=num_warps)
 
 
-def loop_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
-    """A loop over tiles, and the CTAs that share the columns of a row."""
-    elements, lanes = LOOP_ELEMENTS_PER_THREAD, LOOP_WARPS * gpu.warp_size
-    total = problem.rows * problem.columns
-    while elements > MIN_LOOP_ELEMENTS and total < gpu.num_sms * MIN_ITERATIONS * lanes * elements:
-        elements //= 2
-    tile = lanes * elements
+def loop_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
+    """A loop over tiles, and the CTAs that share the columns of a row: the fastest by the model.
+
+    Tiles of fewer elements are for problems that larger ones leave SMs without a CTA.
+    """
+    tiles = [_loop_tile(problem, n, gpu_of(target)) for n in LOOP_ELEMENTS_PER_THREAD]
+    found = [
+        dataclasses.replace(tile, splits=splits)
+        for tile in dict.fromkeys(tiles)
+        for splits in _splits(problem, tile, gpu_of(target))
+    ]
+    return min(found, key=lambda config: loops_us(problem, config, target))
+
+
+def _loop_tile(problem: ReductionProblem, elements: int, gpu: GpuDevice) -> ReductionConfig:
+    """The tile of a loop whose threads load so many elements of a tensor at a time."""
+    tile = LOOP_WARPS * gpu.warp_size * elements
     if problem.reads > 1:
         tile //= 2
     if problem.contiguous_rows > 1:
@@ -144,13 +160,7 @@ def loop_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
     else:
         width = min(tile, power_of_two(problem.columns))
         height = min(max(1, tile // width), power_of_two(problem.rows))
-    num_warps = height * width // (gpu.warp_size * elements)
-    num_warps = min(LOOP_WARPS, max(1, num_warps))
-    num_ctas = -(-problem.rows // height)
-    splits = 1
-    if num_ctas < 2 * gpu.num_sms:
-        wanted = CTAS_PER_SM * gpu.num_sms // num_ctas
-        splits = max(1, min(wanted, problem.columns // (MIN_ITERATIONS * width), MAX_SPLITS))
+    num_warps = min(LOOP_WARPS, max(1, height * width // (gpu.warp_size * elements)))
     return ReductionConfig(
         height * width,
         elements,
@@ -158,5 +168,18 @@ def loop_config(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
         block_rows=height,
         block_columns=width,
         num_warps=num_warps,
-        splits=splits,
     )
+
+
+def _splits(problem: ReductionProblem, tile: ReductionConfig, gpu: GpuDevice) -> list[int]:
+    """Numbers of CTAs that may share a row: none shares one of many rows."""
+    num_blocks = -(-problem.rows // tile.block_rows)
+    if num_blocks >= 2 * gpu.num_sms:
+        return [1]
+    per_row, most = -(-problem.columns // tile.block_columns), MAX_SPLITS
+    if problem.writes or problem.passes > 1:
+        most = min(most, MAX_PARTIALS // tile.block_rows)
+    wanted = {count * gpu.num_sms // num_blocks for count in range(1, MAX_CTAS_PER_SM + 1)}
+    # Splits of whole tiles: as many as leave each the same number of them.
+    sizes = {-(-per_row // max(1, min(splits, per_row, most))) for splits in wanted}
+    return sorted({1, *(-(-per_row // size) for size in sizes)})

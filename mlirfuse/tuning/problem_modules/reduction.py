@@ -1,4 +1,4 @@
-"""Regions of row reductions: softmax, RMS norm and layer norm without weights, in f16."""
+"""Regions of row reductions: softmax, RMS norm and layer norm without weights, in f16 or f32."""
 
 from __future__ import annotations
 
@@ -25,16 +25,18 @@ def module_text(problem: ReductionProblem) -> str:
     if not known or not 1 <= problem.writes <= min(2, problem.reads):
         raise ValueError(f"a reduction by {problem.combiners} that writes {problem.writes} tensors")
     rows = _Rows(problem)
-    added = rows.added()
-    wide = rows.step([added], "f32", ["%z = arith.extf %a0 : f16 to f32"])
+    added = wide = rows.added()
+    if rows.element != "f32":
+        wide = rows.step([added], "f32", [f"%z = arith.extf %a0 : {rows.element} to f32"])
     if problem.combiners == SOFTMAX:
         out = rows.softmax(wide)
     else:
         out = rows.norm(wide, centered=problem.combiners == LAYER_NORM)
-    element = "i8" if problem.narrow_result else "f16"
+    element = "i8" if problem.narrow_result else rows.element
     cast = "fptosi" if problem.narrow_result else "truncf"
-    result = rows.step([out], element, [f"%z = arith.{cast} %a0 : f32 to {element}"])
-    return rows.region.module(result, *([added] if problem.writes == 2 else []))
+    if element != "f32":
+        out = rows.step([out], element, [f"%z = arith.{cast} %a0 : f32 to {element}"])
+    return rows.region.module(out, *([added] if problem.writes == 2 else []))
 
 
 class _Rows:
@@ -44,14 +46,16 @@ class _Rows:
         self.region = RegionText()
         self.problem = problem
         self.shape = problem.rows, problem.columns
+        self.element = f"f{problem.operand_bits}"
 
     def added(self) -> Tensor:
         """The sum of the tensors that are read."""
         first, *others = (
-            self.region.argument(self.shape, "f16") for _ in range(self.problem.reads)
+            self.region.argument(self.shape, self.element) for _ in range(self.problem.reads)
         )
         for other in others:
-            first = self.step([first, other], "f16", ["%z = arith.addf %a0, %a1 : f16"])
+            add = f"%z = arith.addf %a0, %a1 : {self.element}"
+            first = self.step([first, other], self.element, [add])
         return first
 
     def step(self, inputs: list[Tensor], element: str, body: list[str]) -> Tensor:
