@@ -192,6 +192,13 @@ def test_forms_on_a_device_without_clusters():
     assert heuristics.choose_config(many, targets.parse("cuda:sm_80")).splits == 1
 
 
+@pytest.mark.parametrize("columns", [9000, 1 << 20])
+def test_reductions_that_read_nothing_along_the_columns(columns):
+    """Such as one of indices."""
+    problem = ReductionProblem(4, columns, NORM, 0, 0)
+    assert heuristics.choose_config(problem, TARGET) is not None
+
+
 @needs_triton
 def test_no_part_reads_the_next_row(interpreter):
     """The last part of a row is shorter than a tile, also where it finds a value near the mean."""

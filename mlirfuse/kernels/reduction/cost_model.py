@@ -126,7 +126,8 @@ def loops_us(problem: ReductionProblem, config: ReductionConfig, target: Target)
     elements, threads = height * columns, config.num_warps * gpu.warp_size
     read = elements * _row_bytes(problem, problem.reads)
     all_read = problem.rows * problem.columns * _row_bytes(problem, problem.reads)
-    in_l2 = min(1.0, gpu.l2_bytes / all_read)
+    # Reductions of indices, or of scalars, read nothing along the columns.
+    in_l2 = min(1.0, gpu.l2_bytes / all_read) if all_read else 1.0
     later = read * (1.0 - in_l2 + in_l2 / L2_RATE)
     if splits > 1:
         later += splits * height * _accumulators(problem) * PARTIAL_BYTES / L2_RATE
