@@ -2,9 +2,13 @@
 
     0 0 1 1 2 2 3 3             i // 2
     0 0 0 1 1 2 2 3             max(i - 1, 0) // 2
+    0 0 0 1 1 1 2 2             i * 3 // 8
     2 1 0 1 2 3 2               2 - i below 2, i - 2 below 6, 8 - i from there
 
-A form is accepted where it gives each element of the table.
+A form is accepted where it gives each element of the table. Divisors are powers of two: a product
+and a shift take one instruction each on a GPU, a division by another number eight. LLVM computes
+divisions of short ranges in 16 bits, two at a time: a bilinear resize of 128 to 200 pixels with
+divisors of 25 took 123 us on an H200, torch.compile's 46, and its results were wrong.
 """
 
 from __future__ import annotations
@@ -22,6 +26,12 @@ if TYPE_CHECKING:
 MAX_QUOTIENT_SIZE = 4096
 """Positions of a table above which no divisor is searched for."""
 
+MAX_DIVISOR_BITS = 18
+"""Logarithm of the largest divisor."""
+
+MAX_NUMERATOR = (1 << 31) - 1
+"""Largest number that is divided: indices have 32 bits in kernels."""
+
 MAX_LINES = 3
 """Lines of a reflected or rotated axis."""
 
@@ -33,7 +43,7 @@ class Quotient:
     Attributes:
       factor: the factor of the position.
       start: the number added to the product.
-      divisor: the divisor, 1 or more.
+      divisor: the divisor, a power of two.
       lowest: lower bound of the numerator; None where it is not needed.
       highest: upper bound of the quotient; None where it is not needed.
     """
@@ -102,8 +112,10 @@ def _form(numbers: tuple[int, ...]) -> Form | None:
         return Quotient(*line)
     found = _bounded(table, 1)
     if found is None and table.size <= MAX_QUOTIENT_SIZE:
-        divisors = range(2, 2 * table.size + 1)
-        found = next(filter(None, (_bounded(table, divisor) for divisor in divisors)), None)
+        # The slope of a line is exact enough with twice the bits of a position.
+        bits = min(2 * table.size.bit_length() + 2, MAX_DIVISOR_BITS)
+        quotients = (_bounded(table, 1 << shift) for shift in range(1, bits + 1))
+        found = next(filter(None, quotients), None)
     return found or _lines(table)
 
 
@@ -151,6 +163,8 @@ def _fitted(table: Array, divisor: int, low: int | None, high: int | None) -> Qu
             continue
         lowest = None if low is None else low * divisor
         found = Quotient(factor, start, divisor, lowest, high)
+        if max(abs(start), abs(factor * (table.size - 1) + start)) > MAX_NUMERATOR:
+            continue
         if (found.values(position) == table).all():
             return found
     return None
