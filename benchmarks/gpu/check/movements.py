@@ -126,6 +126,24 @@ def taken(chance: Chance) -> Work:
     return Work(program, inputs, chance.dtype(*FLOATS), words)
 
 
+def resized(chance: Chance) -> Work:
+    """An image of another size, or with its edges reflected or repeated."""
+    pixels = [chance.size(200, 5) for _ in range(2)]
+    shape = (chance.size(3), chance.size(20), *pixels)
+    size = [chance.pick(2 * n, 3 * n, chance.size(400)) for n in pixels]
+    mode = chance.pick("nearest", "bilinear", "bicubic", "reflect", "replicate")
+    corners = chance.likely(0.3) if mode in ("bilinear", "bicubic") else None
+    amounts = [chance.size(4) for _ in range(4)]
+
+    def program(x: Tensor) -> Tensor:
+        if mode in ("reflect", "replicate"):
+            return F.pad(x, amounts, mode=mode) * 2.0
+        return F.interpolate(x, size=size, mode=mode, align_corners=corners) * 2.0
+
+    words = f"{mode} of {spelled(shape)} to {size}" if mode[0] in "nb" else f"{mode} {amounts}"
+    return Work(program, (Input(shape),), chance.dtype(*FLOATS), words)
+
+
 SCANS = named(cumulative)
 
-MOVEMENTS = named(padded, joined, rolled, permuted, taken)
+MOVEMENTS = named(padded, joined, rolled, permuted, taken, resized)
