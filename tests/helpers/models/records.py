@@ -137,7 +137,8 @@ def compiled(name, target):
         cache=False,
     ).report
     undone = [d.pass_name for d in report.decisions if d.reason is Reason.FELL_BACK]
-    return {"dispatches": report.dispatches, **({"undone": undone} if undone else {})}
+    counts = {name: report.dispatches[name] for name in ("stock", "fused")}
+    return {"dispatches": counts, **({"undone": undone} if undone else {})}
 
 
 def error(name):
