@@ -103,6 +103,7 @@ _NAMES = (
     "sort_vector_kernel",
     "split_concat_fusion",
     "transpose_matmul_fusion",
+    "unit_dims_rewrite",
     "weight_packing_rewrite",
     "window_gather_rewrite",
     "winograd_vector_kernel",

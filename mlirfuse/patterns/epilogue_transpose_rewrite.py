@@ -39,7 +39,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     if not any(_is_contracted(value) for value in ops.inputs(root)):
         return None
-    users = _users_of_shapes(root.results[0])
+    users = ops.users_through_reshapes(root.results[0])
     if not users or not all(ops.is_contraction(user) for user in users):
         return None
     if len(orders) > 1 or any(sorted(map(str, o)) != sorted(map(str, whole)) for o in orders):
@@ -53,15 +53,6 @@ def _is_contracted(value: ir.Value) -> bool:
     while op is not None and op.name in ops.RESHAPES:
         op = ops.defining_op(op.operands[0])
     return op is not None and ops.is_contraction(op)
-
-
-def _users_of_shapes(value: ir.Value) -> list[ir.Operation]:
-    """The users of a tensor and of its reshapes, these left out."""
-    found = ops.users(value)
-    for user in found:
-        if user.name in ops.RESHAPES:
-            found += ops.users(user.results[0])
-    return [user for user in found if user.name not in ops.RESHAPES]
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

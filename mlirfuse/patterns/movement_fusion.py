@@ -119,22 +119,13 @@ def _is_view(op: ir.Operation) -> bool:
     if any(ops.is_elementwise(user) or user.name == ops.REGION for user in users):
         return True
     # Kernels of attention read slices in place.
-    if any(user.name == ATTENTION_OP for user in _users_of_shapes(op.results[0])):
+    if any(user.name == ATTENTION_OP for user in ops.users_through_reshapes(op.results[0])):
         return True
     if boxes is None:
         return ops.has_unit_strides(op)
     partial = [n for n, (_, size) in enumerate(boxes) if size != source[n]]
     # All dimensions before the last one that is not whole have one element.
     return all(boxes[n][1] == 1 for n in range(partial[-1])) if partial else True
-
-
-def _users_of_shapes(value: ir.Value) -> list[ir.Operation]:
-    """The users of a tensor and of its reshapes."""
-    found = ops.users(value)
-    for user in found:
-        if user.name in ops.RESHAPES:
-            found += ops.users(user.results[0])
-    return found
 
 
 def _takes_padding(op: ir.Operation) -> bool:

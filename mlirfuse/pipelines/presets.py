@@ -38,6 +38,8 @@ DEFAULT: tuple[str, ...] = (
     # Before patterns that stop at a reshape to sizes in a tensor.
     "shape_reshape",
     "shape_reshape_2",
+    # Before patterns that stop at a reshape.
+    "unit_dims_rewrite",
     # Before attention looks for the tensors that its operands are views of.
     "epilogue_transpose_rewrite",
     "row_transpose_rewrite",

@@ -132,3 +132,24 @@ def test_multihead_attention(batch_first, cross):
     moved = [n for n, k in enumerate(program.kernels) if any(word in k.name for word in moves)]
     # The result is transposed where nothing reads it.
     assert moved in ([], [len(program.kernels) - 1])
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("rotated", [8, D])
+def test_rotary_embedding_of_interleaved_heads(batch, rotated):
+    """As GPT-NeoX has it: a part of each head is rotated, and joined with the rest."""
+    cos, sin = torch.rand(2, N, rotated, generator=torch.Generator().manual_seed(3)).unbind()
+
+    def rotate(x):
+        turned, kept = x[..., :rotated], x[..., rotated:]
+        low, high = turned.chunk(2, -1)
+        return torch.cat((turned * cos + torch.cat((-high, low), -1) * sin, kept), -1)
+
+    def model(x):
+        q, k, v = x.unflatten(-1, (-1, 3 * D)).transpose(1, 2).chunk(3, -1)
+        return F.scaled_dot_product_attention(rotate(q), rotate(k), v, is_causal=True)
+
+    x = drawn(3 * 3 * D, torch.float32)[:batch]
+    program = mlirfuse.compile(model, (x,), target="cpu", cache=False)
+    expected = model(x.double())
+    torch.testing.assert_close(program(x).double(), expected, rtol=1e-5, atol=1e-5)

@@ -61,6 +61,7 @@ from mlirfuse.structured.ir.tensor_ops import (
     slice_params,
     static_insert,
     static_slice,
+    users_through_reshapes,
 )
 from mlirfuse.structured.ir.tensor_types import (
     ASSUMED_DYNAMIC_SIZE,
@@ -164,6 +165,7 @@ __all__ = [
     "strip_views",
     "symbol_name",
     "users",
+    "users_through_reshapes",
     "yielded_value",
 ]
 

@@ -6,7 +6,7 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse.structured.ir.values import block_of
+from mlirfuse.structured.ir.values import block_of, users
 
 RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
 
@@ -14,6 +14,15 @@ RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
 def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
     """Groups of dimensions of the expanded shape, one per dimension of the collapsed shape."""
     return tuple(tuple(i.value for i in group) for group in op.attributes["reassociation"])
+
+
+def users_through_reshapes(value: ir.Value) -> list[ir.Operation]:
+    """The users of a tensor and of its reshapes, these left out."""
+    found = users(value)
+    for user in found:
+        if user.name in RESHAPES:
+            found += users(user.results[0])
+    return [user for user in found if user.name not in RESHAPES]
 
 
 def static_slice(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:

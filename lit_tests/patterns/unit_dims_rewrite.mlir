@@ -1,0 +1,61 @@
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=unit_dims_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=unit_dims_rewrite --explain -o %t.ir 2>&1 | FileCheck %s --check-prefix=WHY
+
+// Parts with and without the dimension.
+// CHECK-LABEL: @concat
+// CHECK-SAME: %[[A:.*]]: tensor<6x3xf32>, %[[B:.*]]: tensor<6x5xf32>
+// CHECK: %[[E:.*]] = tensor.empty() : tensor<6x8xf32>
+// CHECK: %[[I:.*]] = tensor.insert_slice %[[A]] into %[[E]][0, 0] [6, 3] [1, 1]
+// CHECK: %[[C:.*]] = tensor.insert_slice %[[B]] into %[[I]][0, 3] [6, 5] [1, 1]
+// CHECK: return %[[C]]
+func.func @concat(%a: tensor<6x3xf32>, %b: tensor<6x5xf32>) -> tensor<6x8xf32> {
+  %e = tensor.empty() : tensor<1x6x8xf32>
+  %i = tensor.insert_slice %a into %e[0, 0, 0] [1, 6, 3] [1, 1, 1] : tensor<6x3xf32> into tensor<1x6x8xf32>
+  %x = tensor.expand_shape %b [[0, 1], [2]] output_shape [1, 6, 5] : tensor<6x5xf32> into tensor<1x6x5xf32>
+  %c = tensor.insert_slice %x into %i[0, 0, 3] [1, 6, 5] [1, 1, 1] : tensor<1x6x5xf32> into tensor<1x6x8xf32>
+  %y = tensor.collapse_shape %c [[0, 1], [2]] : tensor<1x6x8xf32> into tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}
+
+// -----
+
+// Two dimensions of other sizes are merged, or the tensor is read with the dimension.
+// CHECK-LABEL: @no_rewrite
+// CHECK-COUNT-2: tensor.collapse_shape
+func.func @no_rewrite(%a: tensor<2x6x3xf32>, %b: tensor<1x6x3xf32>) -> (tensor<12x3xf32>, tensor<6x3xf32>, tensor<1x6x3xf32>) {
+  %e = tensor.empty() : tensor<2x6x3xf32>
+  %i = tensor.insert_slice %a into %e[0, 0, 0] [2, 6, 3] [1, 1, 1] : tensor<2x6x3xf32> into tensor<2x6x3xf32>
+  %y = tensor.collapse_shape %i [[0, 1], [2]] : tensor<2x6x3xf32> into tensor<12x3xf32>
+  %f = tensor.empty() : tensor<1x6x3xf32>
+  %j = tensor.insert_slice %b into %f[0, 0, 0] [1, 6, 3] [1, 1, 1] : tensor<1x6x3xf32> into tensor<1x6x3xf32>
+  %z = tensor.collapse_shape %j [[0, 1], [2]] : tensor<1x6x3xf32> into tensor<6x3xf32>
+  return %y, %z, %j : tensor<12x3xf32>, tensor<6x3xf32>, tensor<1x6x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_rewrite_offset
+// CHECK: tensor.collapse_shape
+// WHY: function @no_rewrite_offset
+// WHY: dynamic_shape (1)
+// WHY: an offset is not static
+func.func @no_rewrite_offset(%a: tensor<6x3xf32>, %o: index) -> tensor<6x8xf32> {
+  %e = tensor.empty() : tensor<1x6x8xf32>
+  %i = tensor.insert_slice %a into %e[0, 0, %o] [1, 6, 3] [1, 1, 1] : tensor<6x3xf32> into tensor<1x6x8xf32>
+  %y = tensor.collapse_shape %i [[0, 1], [2]] : tensor<1x6x8xf32> into tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_rewrite_shape
+// CHECK: tensor.collapse_shape
+// WHY: function @no_rewrite_shape
+// WHY: shape_mismatch (1)
+// WHY: a part lacks other dimensions
+func.func @no_rewrite_shape(%a: tensor<3xf32>) -> tensor<6x8xf32> {
+  %e = tensor.empty() : tensor<1x6x8xf32>
+  %i = tensor.insert_slice %a into %e[0, 2, 1] [1, 1, 3] [1, 1, 1] : tensor<3xf32> into tensor<1x6x8xf32>
+  %y = tensor.collapse_shape %i [[0, 1], [2]] : tensor<1x6x8xf32> into tensor<6x8xf32>
+  return %y : tensor<6x8xf32>
+}

@@ -1,0 +1,98 @@
+"""Concatenate tensors without the dimensions of size one that are dropped after it.
+
+    %e = tensor.empty() : tensor<1xMx(A+B)xT>
+    %i = tensor.insert_slice %a into %e[0, 0, 0]       tensor<MxAxT>
+    %c = tensor.insert_slice %b into %i[0, 0, A]       tensor<MxBxT>
+    %y = tensor.collapse_shape %c [[0, 1], [2]]        tensor<Mx(A+B)xT>
+  becomes
+    %e = tensor.empty() : tensor<Mx(A+B)xT>
+    %i = tensor.insert_slice %a into %e[0, 0]
+    %y = tensor.insert_slice %b into %i[0, A]
+
+Root: the collapse. A model with a batch of one has such reshapes between the parts of a rotary
+embedding, where they would end a group. Each group of merged dimensions has one of another size at
+most; all parts are inserted at static offsets, into an empty tensor or one insertion after the
+other, which nothing else reads. Static sizes, any element type. Numerics: exact.
+Source: MLIR, folding of unit extent dimensions.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.builders import destination_builder
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.structured.ir import ops
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a collapse of dimensions of size one behind insertions."""
+    chain = _insertions(root)
+    if not chain or ops.in_region(root):
+        return None
+    groups, sizes = ops.reassociation(root), ops.shape(root.operands[0])
+    if None in sizes or any(sum(sizes[d] != 1 for d in group) > 1 for group in groups):
+        return None
+    for insertion in chain:
+        part = ops.shape(insertion.operands[0])
+        if ops.static_insert(insertion) is None or not ops.has_unit_strides(insertion):
+            return NoMatch(Reason.DYNAMIC_SHAPE, "an offset is not static")
+        if None in part or len(part) not in (len(sizes), len(groups)):
+            return NoMatch(Reason.SHAPE_MISMATCH, "a part lacks other dimensions")
+    return Match(root, (*reversed(chain), root), (groups, tuple(reversed(chain))))
+
+
+def _insertions(root: ir.Operation) -> list[ir.Operation]:
+    """The insertions from the last to the first, into an empty tensor; none for anything else."""
+    found: list[ir.Operation] = []
+    value, user = root.operands[0], root
+    while True:
+        op = ops.defining_op(value)
+        if op is None or op.block != root.block:
+            return []
+        if op.name == "tensor.empty":
+            return found
+        if op.name != "tensor.insert_slice" or ops.users(value) != [user]:
+            return []
+        found.append(op)
+        value, user = op.operands[1], op
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the insertions on fewer dimensions."""
+    root, (groups, chain) = match.root, match.data
+    result = root.results[0]
+    with ir.InsertionPoint(chain[0]), chain[0].location:
+        whole = builders.empty(ops.shape(result), ops.element_type(result))
+    for insertion in chain:
+        with ir.InsertionPoint(insertion), insertion.location:
+            whole = _inserted(insertion, whole, groups).results[0]
+    result.replace_all_uses_with(whole)
+    root.erase()
+    for insertion in reversed(chain):
+        insertion.erase()
+    last: ir.Operation = whole.owner.operation
+    return last
+
+
+def _inserted(insertion: ir.Operation, whole: ir.Value, groups: Groups) -> ir.Operation:
+    bounds, part = ops.static_insert(insertion), insertion.operands[0]
+    assert bounds is not None
+    offsets = [sum(bounds[0][d] for d in group) for group in groups]
+    if len(ops.shape(part)) != len(groups):
+        part = builders.collapse(part, groups)
+    return destination_builder.insert(part, whole, offsets)
+
+
+PASS = FusionPass(
+    name="unit_dims_rewrite",
+    summary="Concatenations have no dimensions of size one that are dropped after them",
+    roots=("tensor.collapse_shape",),
+    match=match,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    source="MLIR folding of unit extent dimensions",
+)
