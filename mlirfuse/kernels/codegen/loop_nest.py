@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.demand_writer import Demand, Guard
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.indices import Index, Named, axis_of, of_scalar
+from mlirfuse.kernels.codegen.indices import Index, axis_of
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
@@ -327,9 +327,9 @@ class _Reads(Demand):
     def gather(
         self, extract: ir.Operation, names: Sequence[str], loops: Sequence[Index], guard: Guard
     ) -> str:
-        """Records a gather: one at indices that are linear swaps or reverses elements."""
-        index = (of_scalar(v, loops, lambda _: "") for v in list(extract.operands)[1:])
-        self._gathered = "gathered" if any(isinstance(i, Named) for i in index) else "swapped"
+        """Records a gather: one at indices that are sums of loops swaps or reverses elements."""
+        indices = list(extract.operands)[1:]
+        self._gathered = "swapped" if all(map(_is_sum_of_loops, indices)) else "gathered"
         found = super().gather(extract, names, loops, guard)
         self._gathered = ""
         return found
@@ -342,6 +342,18 @@ class _Reads(Demand):
             read = _read(index, shape, self.tiles.space.groups[0].sizes, self._gathered)
             self.reads += [read] if read not in self.reads else []
         return self.tiles.body.name("0")
+
+
+_SUMS = ("addi", "subi", "cmpi", "select", "constant", "index_cast")
+"""Ops of `arith` that compute the index of the other half of a row, or of a reversed one."""
+
+
+def _is_sum_of_loops(value: ir.Value) -> bool:
+    """Whether a scalar is computed from loops by sums and choices alone, and nothing is read."""
+    op = ops.defining_op(value)
+    if op is None or op.name == "linalg.index":
+        return op is not None
+    return op.name.removeprefix("arith.") in _SUMS and all(map(_is_sum_of_loops, op.operands))
 
 
 def _read(
