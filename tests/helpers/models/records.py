@@ -137,7 +137,7 @@ def compiled(name, target):
         cache=False,
     ).report
     undone = [d.pass_name for d in report.decisions if d.reason is Reason.FELL_BACK]
-    counts = {name: report.dispatches[name] for name in ("stock", "fused")}
+    counts = {key: report.dispatches[key] for key in ("stock", "fused")}
     return {"dispatches": counts, **({"undone": undone} if undone else {})}
 
 
