@@ -19,6 +19,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, PassContext
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.permutations import broadcast, read_at_source
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
@@ -31,15 +32,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
 
 def _broadcast(value: ir.Value, user: ir.Operation) -> ir.Operation | None:
     """The copy that repeats a tensor over some loops; None for any other value."""
-    op = ops.defining_op(value)
+    op = broadcast(value)
     if op is None or op.block != user.block or not ops.is_generic(op):
         return None
-    if not ops.is_projection(op) or None in ops.indexing_maps(op):
-        return None
-    source, written = ops.plain_maps(op)
-    if None in (*source, *written) or len(source) >= len(written):
-        return None
-    return op
+    return None if any(None in index_map for index_map in ops.plain_maps(op)) else op
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
@@ -53,9 +49,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
             inputs.append(value)
             maps.append(index_map)
             continue
-        source, written = ops.plain_maps(op)
         inputs.append(op.operands[0])
-        maps.append(tuple(index_map[written.index(loop)] for loop in source))
+        maps.append(read_at_source(op, index_map))
     maps += ops.plain_maps(root)[len(inputs) :]
     with ir.InsertionPoint(root), root.location:
         new = builders.generic(

@@ -42,16 +42,14 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     users = ops.users_through_reshapes(root.results[0])
     if not users or not all(ops.is_contraction(user) for user in users):
         return None
-    if len(orders) > 1 or any(sorted(map(str, o)) != sorted(map(str, whole)) for o in orders):
+    if len(orders) > 1 or any(set(order) != set(whole) for order in orders):
         return NoMatch(Reason.INDEXING_MAP, "the operands are read in several orders")
     return Match(root, (root,), orders.pop())
 
 
 def _is_contracted(value: ir.Value) -> bool:
     """Whether a contraction computes a value, or the tensor that it is a reshape of."""
-    op = ops.defining_op(value)
-    while op is not None and op.name in ops.RESHAPES:
-        op = ops.defining_op(op.operands[0])
+    op = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
     return op is not None and ops.is_contraction(op)
 
 

@@ -31,6 +31,7 @@ from mlirfuse.kernels.vector import convolution, products
 from mlirfuse.kernels.vector.roles import classify_contraction, classify_convolution
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+from mlirfuse.structured.recognize.permutations import broadcast, read_at_source
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         value
         for value, index_map in zip(ops.inputs(root), read, strict=True)
         if index_map != whole and sorted(d for d in index_map if d is not None) == list(whole)
-        if _broadcast(value) is None
+        if broadcast(value) is None
     ]
     if written != whole or not moved:
         return None
@@ -102,14 +103,6 @@ def _found(root: ir.Operation, value: ir.Value, index_map: ops.IndexMap) -> _Fou
     return _Found(op, order, collapse, builders.renumbered(wanted))
 
 
-def _broadcast(value: ir.Value) -> ir.Operation | None:
-    """The op that broadcasts a tensor of fewer dimensions to a value; None for any other value."""
-    op = ops.defining_op(value)
-    if op is None or not ops.is_projection(op) or None in ops.indexing_maps(op):
-        return None
-    return op if len(ops.shape(op.operands[0])) < len(ops.shape(value)) else None
-
-
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the convolution or contraction in the order of its user, and the user."""
     found: _Found = match.data
@@ -123,14 +116,13 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     inputs: list[ir.Value] = []
     maps: list[ops.IndexMap] = []
     for value, index_map in zip(ops.inputs(root), ops.plain_maps(root), strict=False):
-        op = _broadcast(value)
+        op = broadcast(value)
         if value == old:
             inputs.append(result)
             maps.append(whole)
         elif op is not None:
-            source, made = ops.plain_maps(op)
             inputs.append(op.operands[0])
-            maps.append(tuple(None if d is None else index_map[made.index(d)] for d in source))
+            maps.append(read_at_source(op, index_map))
         else:
             inputs.append(value)
             maps.append(index_map)

@@ -45,7 +45,7 @@ def strided_view(value: ir.Value) -> StridedView | None:
       None for a tensor that is no slice, or whose shape is not static.
     """
     found = _view(value)
-    return None if found is None or found.base == value or not _has_slice(value, found) else found
+    return found if found is not None and _has_slice(value, found) else None
 
 
 def _has_slice(value: ir.Value, found: StridedView) -> bool:
