@@ -102,6 +102,23 @@ def test_kernels_for_hopper(name):
         assert len({str(value) for value in plan.operands}) == 1
 
 
+@pytest.mark.parametrize(
+    ("offset", "width", "aligned"), [(64, 192, True), (4, 192, False), (64, 219, False)]
+)
+def test_rows_of_slices_start_at_whole_vectors(offset, width, aligned):
+    """Kernels for Hopper copy vectors; others take what is not aligned."""
+
+    def model(q, x):
+        k = x[..., offset : offset + 64]
+        return F.scaled_dot_product_attention(q, k, k)
+
+    q, x = torch.zeros(1, 8, 256, 64).half(), torch.zeros(1, 8, 256, width).half()
+    with open_model(model, (q, x), target=TARGET, options=FusionOptions()) as work, ir.Context():
+        text = str(ir.Module.parseFile(str(work.normalized)))
+        _, (plan,) = planned(text, "attention")
+        assert ("_sm90.attention(" in plan.program.source) == aligned
+
+
 def multihead(batch_first, cross):
     layer = torch.nn.MultiheadAttention(48, 3, batch_first=batch_first, kdim=48, vdim=48).eval()
     with torch.no_grad():

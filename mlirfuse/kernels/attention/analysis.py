@@ -70,6 +70,12 @@ class Memory:
     taken: tuple[int | None, ...]
     offset: int
 
+    def is_aligned(self, vector: int) -> bool:
+        """Whether each row of a slice starts at a whole vector of so many elements."""
+        return self.shape == self.taken or (
+            self.offset % vector == 0 and (self.shape[-1] or 0) % vector == 0
+        )
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AttentionAnalysis:

@@ -27,7 +27,8 @@ def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
     """Whether kernels in Gluon for Hopper can compute an attention.
 
     They have no mask but the causal one, no epilogue, and heads that a tile holds, whose elements
-    are contiguous, at static strides, in q, k, v and the result; slices start at whole vectors.
+    are contiguous, at static strides, in q, k, v and the result; rows of slices start at whole
+    vectors.
     """
     sizes, loops = analysis.sizes, analysis.loops
     vector = VECTOR_BYTES * 8 // ops.element_bits(analysis.op.operands[0])
@@ -44,7 +45,7 @@ def can_run(analysis: AttentionAnalysis, target: Target) -> bool:
         and tile_columns(sizes.v_head_size) > 0
         and all(m[-1] == loop for m, loop in zip((*maps[:3], maps[-1]), last, strict=True))
         and None not in _strides(analysis)
-        and all(memory.offset % vector == 0 for memory, *_ in _tensors(analysis))
+        and all(memory.is_aligned(vector) for memory, *_ in _tensors(analysis))
     )
 
 
