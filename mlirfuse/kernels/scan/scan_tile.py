@@ -118,8 +118,9 @@ class ScanTile:
     def _scanned_runs(self, body: Body, tile: str, kind: str, carried: str) -> tuple[str, str]:
         runs = self.columns // DEPTH
         found = body.name(f"tl.associative_scan({tile}, 0, combine{self._reverse})")
-        ends = body.name(self._last("element", DEPTH, found, 0, kind))
-        ends = body.name(f"tl.associative_scan({ends}, 1, combine{self._reverse})")
+        # In one dimension: Triton 3.6 cannot scan what a reduction left with a dimension of one.
+        ends = body.name(f"tl.sum({self._at_end('element', DEPTH, found)}, 0).to({kind})")
+        ends = body.name(f"tl.associative_scan({ends}, 0, combine{self._reverse})[None, :]")
         before, later = "tl.maximum(run - 1, 0)", "(run > 0)"
         if self.reverse:
             before, later = f"tl.minimum(run + 1, {runs - 1})", f"(run < {runs - 1})"
@@ -139,5 +140,9 @@ class ScanTile:
 
     def _last(self, index: str, size: int, tile: str, dimension: int, kind: str) -> str:
         """The elements that a scan reaches last along a dimension of a tile."""
-        chosen = f"tl.where({index} == {0 if self.reverse else size - 1}, {tile}, 0)"
+        chosen = self._at_end(index, size, tile)
         return f"tl.sum({chosen}, {dimension}, keep_dims=True).to({kind})"
+
+    def _at_end(self, index: str, size: int, tile: str) -> str:
+        """A tile with zeros but at the end of the scan along a dimension."""
+        return f"tl.where({index} == {0 if self.reverse else size - 1}, {tile}, 0)"
