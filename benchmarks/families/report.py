@@ -96,9 +96,20 @@ def markdown(record: Fields) -> str:
 
 
 def save(record: Fields, folder: Path) -> Path:
-    """Writes the results."""
+    """Writes the results; models of the same device and versions that were not run are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / FILE
+    known = json.loads(path.read_text("utf-8")) if path.exists() else {"models": []}
+    about = {key: value for key, value in record.items() if key != "models"}
+    models = {model["name"]: model for model in record["models"] if _was_reached(model)}
+    if {key: value for key, value in known.items() if key != "models"} == about:
+        models = {model["name"]: model for model in known["models"]} | models
     with replacing(path) as staged:
-        staged.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        merged = {**about, "models": [*models.values()]}
+        staged.write_text(json.dumps(merged, indent=1) + "\n", encoding="utf-8")
     return path
+
+
+def _was_reached(model: Fields) -> bool:
+    """Whether a model was measured, or could not be."""
+    return bool({"ms", "said", "ours_said", "wrong", "skipped"} & model.keys())

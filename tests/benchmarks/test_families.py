@@ -1,5 +1,7 @@
 """Model families on a GPU: the models, and the table."""
 
+import json
+
 import pytest
 import torch
 
@@ -51,3 +53,16 @@ def test_table_and_summary(tmp_path):
     assert report.text(record).count("\n") == 5
     report.save(record, tmp_path)
     assert (tmp_path / report.FILE).exists()
+
+
+def test_a_run_of_some_models_keeps_the_others(tmp_path):
+    def saved(versions, *models):
+        record = {"device": "X", "versions": versions, "models": [*models]}
+        report.save(record, tmp_path)
+        found = json.loads((tmp_path / report.FILE).read_text("utf-8"))["models"]
+        return [(m["name"], m.get("ms", {}).get("ours")) for m in found]
+
+    first = [entry("A", ms={"ours": 1.0}), entry("B", ms={"ours": 2.0}), entry("C")]
+    assert saved({"torch": "2"}, *first) == [("A", 1.0), ("B", 2.0)]
+    assert saved({"torch": "2"}, entry("B", ms={"ours": 3.0})) == [("A", 1.0), ("B", 3.0)]
+    assert saved({"torch": "3"}, entry("B", ms={"ours": 4.0})) == [("B", 4.0)]
