@@ -27,6 +27,7 @@ from mlirfuse.builders.tensors import (
     scalar,
     scalar_constant,
     split_axis,
+    split_loop_indices,
     tensor_type,
     transpose,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "scalar",
     "scalar_constant",
     "split_axis",
+    "split_loop_indices",
     "tensor_type",
     "transpose",
     "ungroup",

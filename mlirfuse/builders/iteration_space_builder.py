@@ -107,7 +107,10 @@ class _Respacing:
         maps = [tuple(loop_of[d] for d in _flat(self.space.values[v])) for v in values]
         inputs = [self.operand(v) for v in ops.inputs(op)]
         inits = [self.init(i, r) for i, r in zip(ops.inits(op), op.results, strict=True)]
-        return builders.generic(inputs, inits, maps, kinds, builders.body_of(op))
+        new = builders.generic(inputs, inits, maps, kinds, builders.body_of(op))
+        groups = [[loop_of[digit] for digit in digits] for digits in loops]
+        builders.split_loop_indices(new, groups, [self.space.sizes[d] for d in _flat(loops)])
+        return new
 
     def init(self, init: ir.Value, result: ir.Value) -> ir.Value:
         empty = builders.empty(

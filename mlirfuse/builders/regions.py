@@ -157,7 +157,22 @@ def _clone_into(
 
     for op in group:
         copy(op)
+    for op in group:
+        if ops.is_generic(op) and ops.num_inputs(op) == 0:
+            _copy_for_each_use(copies[op.results[0]])
     return copies
+
+
+def _copy_for_each_use(value: ir.Value) -> None:
+    """Copies the op that computes a value from indices, so that each use has one along its loops.
+
+    IREE computes it where it is read; in a kernel a value has one axis for each dimension.
+    """
+    op = ops.defining_op(value)
+    uses = [(use.owner, use.operand_number) for use in value.uses]
+    for user, number in uses[1:] if op is not None else ():
+        assert op is not None
+        user.operation.operands[number] = op.clone(ir.InsertionPoint(op)).results[0]
 
 
 def _replace_operands(op: ir.Operation, new: Mapping[ir.Value, ir.Value]) -> None:

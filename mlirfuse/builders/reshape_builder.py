@@ -156,11 +156,7 @@ def _widened(
         init = builders.empty(sizes, ops.element_type(result), builders.dynamic_sizes(result))
         kinds = ["parallel"] * len(sizes)
         new = builders.generic(inputs, [init], split, kinds, builders.body_of(op))
-    for inner in ops.body(new).operations:
-        if inner.operation.name == "linalg.index":
-            loop = groups[inner.operation.attributes["dim"].value][0]
-            kind = ir.IntegerType.get_signless(64, op.context)
-            inner.operation.attributes["dim"] = ir.IntegerAttr.get(kind, loop)
+    builders.split_loop_indices(new, groups, sizes)
     return new
 
 

@@ -154,6 +154,34 @@ def body_of(op: ir.Operation, captured: Mapping[ir.Value, ir.Value] | None = Non
     return build
 
 
+def split_loop_indices(
+    op: ir.Operation, groups: Sequence[Sequence[int]], sizes: Sequence[int | None]
+) -> None:
+    """Lets a body that was written for other loops read the indices of those that replace them.
+
+    Args:
+      op: the op with the new loops.
+      groups: for each loop of the body the loops that replace it, outermost first.
+      sizes: sizes of the new loops; that of the first one of a group may be None.
+    """
+    for view in list(ops.body(op).operations):
+        old = view.operation
+        if old.name != "linalg.index":
+            continue
+        loops = groups[old.attributes["dim"].value]
+        with ir.InsertionPoint(old), old.location:
+            found, step = (None if loops else scalar_constant(0, "index")), 1
+            for loop in reversed(loops):
+                part = loop_index(loop)
+                if step != 1:
+                    part = scalar("arith.muli", [part, scalar_constant(step, "index")], "index")
+                found = part if found is None else scalar("arith.addi", [part, found], "index")
+                step *= sizes[loop] or 1
+        assert found is not None
+        old.results[0].replace_all_uses_with(found)
+        old.erase()
+
+
 def merge(group: Sequence[ir.Operation]) -> ir.Operation:
     """Makes one `linalg.generic` of independent ones over the same loops, after the last of them.
 

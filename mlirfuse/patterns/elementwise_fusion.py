@@ -37,6 +37,8 @@ def takes(op: ir.Operation) -> bool | NoMatch:
         return False
     if fusable_neighbors.is_among_epilogues(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, op.name)
+    if fusable_neighbors.feeds_epilogue(op):
+        return NoMatch(Reason.LEFT_TO_PRODUCER, f"it computes an operand of an epilogue: {op.name}")
     if fusable_neighbors.is_adjacent_to_reduction(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a reduction next to it is in no group")
     return True

@@ -38,10 +38,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if refused is not None:
         return refused
     pad = strided_access.sole_padding(root)
-    epilogue = epilogues.epilogue(root, ctx.target.max_operands)
+    chain = [root, *epilogues.epilogue(root, ctx.target.max_operands)]
+    whole = epilogues.with_producers(chain, ctx.target.max_operands)
     reader = root if pad is None else pad
     cast = poolings.widening(reader.operands[0], reader)
-    group = [*(op for op in (cast, pad) if op is not None), root, *epilogue]
+    group = [*(op for op in (cast, pad) if op is not None), *whole]
     return Match(root, tuple(slices.in_order(group)))
 
 

@@ -1,7 +1,7 @@
 """Max pooling, and adaptive pooling with uneven windows.
 
-IREE's import of `max_pool` fails in shape inference where the windows do not end at the end of the
-input, as with `ceil_mode`: inputs are padded and cropped to the windows first.
+IREE's import of `max_pool` fails in shape inference with `ceil_mode`, and knows no 1-D pooling of
+maxima: inputs are padded for the last windows first, and have a dimension of one more.
 """
 
 from __future__ import annotations
@@ -100,25 +100,14 @@ class _Windows:
         return all(isinstance(n, int) for n in self.input)
 
     def fitted(self, x: torch.Tensor, fill: float) -> torch.Tensor:
-        """The input, padded and cropped to end with the last window."""
+        """The input, padded for the last window; it may be longer."""
         from torch.nn import functional
 
         pads: list[int] = []
-        axes = enumerate(zip(self._axes(), self.sizes, strict=True), start=-self.rank)
-        for axis, ((n, k, s, p, d), count) in axes:
+        for (n, k, s, p, d), count in zip(self._axes(), self.sizes, strict=True):
             end = (count - 1) * s + d * (k - 1) + 1 - p
-            if end < n:  # IREE 3.13 folds a negative padding into the pooling, which then fails
-                x = x.narrow(axis, 0, end)
             pads = [p, max(0, end - n), *pads]
         return functional.pad(x, pads, value=fill) if any(pads) else x
-
-    @property
-    def fits(self) -> bool:
-        """Whether the last windows end with the input, or its padding."""
-        return not self.static or all(
-            (count - 1) * s + d * (k - 1) + 1 == n + 2 * p
-            for (n, k, s, p, d), count in zip(self._axes(), self.sizes, strict=True)
-        )
 
     def counts(self, include_padding: bool, like: torch.Tensor) -> torch.Tensor:
         """The number of elements of each window."""
@@ -177,7 +166,7 @@ def _average_pool(rank: int, op: Any, default: Table) -> Callable[..., torch.Ten
             taps = windows.taps(windows.fitted(x, 0))
             count: Any = divisor_override or windows.counts(count_include_pad, x)
             return torch.div(functools.reduce(operator.add, taps), count, rounding_mode="trunc")
-        plain = windows.fits and not ceil_mode and divisor_override is None
+        plain = not ceil_mode and divisor_override is None
         if plain and (rank == 2 or not any(windows.padding)):
             args = (x, windows.kernel, windows.stride, windows.padding, False, count_include_pad)
             return otherwise(*args) if otherwise else NotImplemented
@@ -215,21 +204,26 @@ def _max_pool_with_indices(rank: int) -> Callable[..., Any]:
 def _pooled(x: torch.Tensor, windows: _Windows) -> torch.Tensor:
     import torch
 
-    if windows.rank == 2 and x.dtype.is_floating_point and all(x.shape):
+    rank = windows.rank
+    if x.dtype.is_floating_point and all(x.shape):
         fitted = windows.fitted(x, -math.inf) if windows.static else x
-        batch = fitted if x.dim() == 4 else fitted.unsqueeze(0)
+        batch = fitted if x.dim() == rank + 2 else fitted.unsqueeze(0)
+        padding = [0] * rank if windows.static else windows.padding
+        given: tuple[list[int], ...]
+        given = (windows.kernel, windows.stride, padding, windows.dilation)
+        pool = torch.ops.aten.max_pool3d_with_indices.default
+        if rank < 3:
+            pool = torch.ops.aten.max_pool2d_with_indices.default
+        if rank == 1:  # IREE imports those of two and three dimensions
+            batch = batch.unsqueeze(-2)
+            given = tuple([n, *each] for n, each in zip((1, 1, 0, 1), given, strict=True))
         token = _exact.set(True)
         try:
-            y = torch.ops.aten.max_pool2d_with_indices.default(
-                batch,
-                windows.kernel,
-                windows.stride,
-                [0, 0] if windows.static else windows.padding,
-                windows.dilation,
-            )[0]
+            y = pool(batch, *given)[0]
         finally:
             _exact.reset(token)
-        return y if x.dim() == 4 else y.squeeze(0)
+        y = y.squeeze(-2) if rank == 1 else y
+        return y if x.dim() == rank + 2 else y.squeeze(0)
     parts = windows.taps(windows.fitted(x, _lowest(x)))
     found = parts[0]
     for part in parts[1:]:

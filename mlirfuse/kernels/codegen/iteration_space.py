@@ -299,7 +299,9 @@ class _Naming:
         while changed:
             changed = False
             for op in self.group:
-                for value, index_map in zip(op.operands, ops.indexing_maps(op), strict=True):
+                # An init that is not read may be a tensor of other axes of the same sizes.
+                read = op.operands if ops.reads_inits(op) else ops.inputs(op)
+                for value, index_map in zip(read, ops.indexing_maps(op), strict=False):
                     changed |= self._tie(op, value, index_map)
                 outputs = ops.indexing_maps(op)[ops.num_inputs(op) :]
                 for value, index_map in zip(op.results, outputs, strict=True):

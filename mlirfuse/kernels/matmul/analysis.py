@@ -89,7 +89,7 @@ class MatmulAnalysis:
       operand_type: element type of the operands as they are multiplied.
       accumulator_type: element type of the accumulators, f32, f64 or i32.
       prologue: ops that compute operands, in order.
-      epilogue: ops that read results, in order.
+      epilogue: ops that read results, and those that compute other operands of them, in order.
       results: results of the region, values inside it.
     """
 
@@ -194,12 +194,12 @@ def _analyzed(
 ) -> MatmulAnalysis | NoMatch:
     accumulators = _accumulators(contraction)
     loops = _loops(contraction, accumulators[0])
-    after = {contraction}
-    for op in group:
-        if any(ops.defining_op(v) in after for v in op.operands):
-            after.add(op)
-    prologue = tuple(op for op in group if op not in after)
-    epilogue = tuple(op for op in group if op in after and op != contraction)
+    before = {contraction}
+    for op in reversed(group):
+        if any(user in before for result in op.results for user in ops.users(result)):
+            before.add(op)
+    prologue = tuple(op for op in group if op in before and op != contraction)
+    epilogue = tuple(op for op in group if op not in before)
     internal = {result for op in prologue for result in op.results}
     if any(v in internal for v in (*(v for op in epilogue for v in op.operands), *results)):
         raise Unsupported("a value that the prologue computes and the epilogue reads")
@@ -338,7 +338,7 @@ def _parts(accumulators: list[Accumulator], epilogue: Sequence[ir.Operation]) ->
     for op in epilogue:
         found = set().union(*(needs.get(v, set()) for v in op.operands))
         needs.update((result, found) for result in op.results)
-    if all(len(found) == 1 for found in needs.values()):
+    if all(len(found) <= 1 for found in needs.values()):
         return tuple((accumulator,) for accumulator in accumulators)
     return (tuple(accumulators),)
 

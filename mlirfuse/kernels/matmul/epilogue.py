@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from mlirfuse.kernels.matmul.analysis import Part
+from iree.compiler import ir
+
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.tile_space import KernelTiles
 from mlirfuse.structured.ir import ops
 
@@ -39,13 +41,25 @@ def _write_part(kernel: KernelTiles, part: Part, accumulate: Accumulate) -> None
     known = {accumulator.result for accumulator in part}
     for index, accumulator in enumerate(part):
         tiles.define(accumulator.result, f"accumulator{index}")
-    for op in kernel.analysis.epilogue:
-        if any(v in known for v in op.operands):
-            tiles.elementwise(op)
-            known.update(op.results)
+    for op in _ops_of(kernel.analysis, part):
+        tiles.elementwise(op)
+        known.update(op.results)
     for index, value in enumerate(kernel.analysis.results):
         if value in known:
             tiles.store(f"y{index}", value, tiles.written_axes(value))
+
+
+def _ops_of(analysis: MatmulAnalysis, part: Part) -> list[ir.Operation]:
+    """The ops of the epilogue that other parts' accumulators do not reach, in order."""
+    own = {accumulator.result for accumulator in part}
+    others = {each.result for other in analysis.parts for each in other} - own
+    found = []
+    for op in analysis.epilogue:
+        if any(v in others for v in op.operands):
+            others.update(op.results)
+        else:
+            found.append(op)
+    return found
 
 
 def load_early(kernel: KernelTiles, part: Part) -> None:
@@ -54,12 +68,9 @@ def load_early(kernel: KernelTiles, part: Part) -> None:
     With a small M a CTA has one short loop, which would not hide the latency of these loads.
     """
     analysis = kernel.analysis
-    known = {accumulator.result for accumulator in part}
     later = {accumulator.result for each in analysis.parts for accumulator in each}
     later.update(result for op in analysis.epilogue for result in op.results)
     read = [v for op in analysis.epilogue for v in op.operands]
     later.update(v for v in read if ops.constant(v) is not None)
-    for op in analysis.epilogue:
-        if any(v in known for v in op.operands):
-            known.update(op.results)
-            kernel.tiles.arguments(op, later=later)
+    for op in _ops_of(analysis, part):
+        kernel.tiles.arguments(op, later=later)

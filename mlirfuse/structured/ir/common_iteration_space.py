@@ -77,8 +77,8 @@ def _refusal(op: ir.Operation) -> NoMatch | None:
         return None
     if None in ops.indexing_maps(op):
         return NoMatch(Reason.INDEXING_MAP, op.name)
-    if ops.reads_index(op) or any(_holds_data(v) for v in ops.inits(op)):
-        return NoMatch(Reason.STRUCTURE, f"{op.name} reads a loop index or its init")
+    if any(_holds_data(v) for v in ops.inits(op)):
+        return NoMatch(Reason.STRUCTURE, f"{op.name} reads its init")
     return None
 
 
@@ -183,6 +183,10 @@ class _Search:
 
     def through_reshape(self, op: ir.Operation) -> None:
         source, result = op.operands[0], op.results[0]
+        if source in self.values and result in self.values:
+            # An operand of the reshape that another op reads along other loops.
+            before, after = (itertools.chain(*self.values[v]) for v in (source, result))
+            self.consistent &= list(before) == list(after)
         for known, other in ((source, result), (result, source)):
             if known in self.values and other not in self.values:
                 flat = itertools.chain.from_iterable(self.values[known])
@@ -217,6 +221,8 @@ def _merged(space: Space) -> Space:
     """Merges adjacent digits that no value or loop separates."""
     used = [tuple(itertools.chain.from_iterable(d)) for d in space.values.values()]
     used += [tuple(itertools.chain.from_iterable(d)) for d in space.loops.values()]
+    # A loop whose index is read keeps digits of its own.
+    used += [d for op, loops in space.loops.items() if ops.reads_index(op) for d in loops]
     starts = [0]
     for digit in range(1, len(space.sizes)):
         mergeable = all(_are_adjacent(digit - 1, digit, flat) for flat in used)

@@ -68,6 +68,67 @@ def _distances(first: ir.Operation) -> dict[ir.Operation, int]:
     return found
 
 
+def feeds_epilogue(op: ir.Operation) -> bool:
+    """Whether epilogues of contraction-like ops alone use the op, directly or not.
+
+    The group of such an epilogue computes it, or IREE does.
+    """
+    first = op.block.operations[0].operation
+    return op in _feeding(first)
+
+
+@analysis_cache.until_change
+def _feeding(first: ir.Operation) -> frozenset[ir.Operation]:
+    """The ops of the block that `feeds_epilogue`."""
+    found: set[ir.Operation] = set()
+    for view in reversed([*first.block.operations]):
+        op = view.operation
+        if not may_feed_epilogues(op):
+            continue
+        users = ops.users(op.results[0])
+        if users and all(u in found or _is_epilogue_over(u, op) for u in users):
+            found.add(op)
+    return frozenset(found)
+
+
+def _is_epilogue_over(user: ir.Operation, op: ir.Operation) -> bool:
+    """Whether an op is an epilogue that can compute another op without repeating its work."""
+    if user.block != op.block or not ops.is_elementwise(user) or not is_among_epilogues(user):
+        return False
+    return _keeps_space(op, user) or ops.num_inputs(op) == 0
+
+
+def may_feed_epilogues(op: ir.Operation) -> bool:
+    """Whether the op may compute an operand of an epilogue.
+
+    It is elementwise, possibly of the indices of its loops, and no epilogue itself.
+    """
+    return is_elementwise_in_order(op, indexed=True) and not is_among_epilogues(op)
+
+
+def is_elementwise_in_order(op: ir.Operation, *, indexed: bool = False) -> bool:
+    """Whether the op, in no group, is elementwise and writes its one result in its loops' order.
+
+    Args:
+      op: any op.
+      indexed: whether it may read the indices of its loops.
+    """
+    has_body = _has_indexed_body if indexed else has_scalar_body
+    if not ops.is_elementwise(op) or ops.in_region(op) or not has_body(op):
+        return False
+    if len(op.results) != 1 or ops.reads_inits(op) or ops.moved_input(op) is not None:
+        return False
+    maps, rank = ops.indexing_maps(op), len(ops.iterator_types(op))
+    return None not in maps and is_identity(maps[-1], rank)
+
+
+@analysis_cache.per_op
+def _has_indexed_body(op: ir.Operation) -> bool:
+    """Whether the generic's body is arithmetic, possibly of the indices of loops."""
+    inside = ("linalg.yield", "linalg.index")
+    return all(name.startswith(_SCALAR) or name in inside for name in ops.scalar_names(op))
+
+
 def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:
     """The producers, through reshapes, whose results have as many elements as the op's.
 

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, PassContext
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize.epilogues import epilogue
+from mlirfuse.structured.recognize.epilogues import epilogue, with_producers
 
 ROOTS = ("linalg.generic", *sorted(ops.NAMED_CONTRACTIONS))
 """Names of the ops at which passes look for a contraction."""
@@ -27,7 +27,9 @@ def match_with_epilogue(
     if not ops.is_contraction(root):
         return None
     group = [root, *epilogue(root, ctx.target.max_operands)]
-    return Match(root, tuple(group)) if len(group) > 1 and accepts(group) else None
+    if len(group) == 1 or not accepts(group):
+        return None
+    return Match(root, tuple(with_producers(group, ctx.target.max_operands)))
 
 
 def batch_loops(op: ir.Operation) -> frozenset[int]:

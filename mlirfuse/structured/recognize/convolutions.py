@@ -88,6 +88,9 @@ def with_epilogue(
     if not chain:
         return None
     ordered = slices.in_order({*_broadcasts(chain), *chain})
+    if merged is None:
+        ordered = epilogues.with_producers([convolution, *ordered], max_operands)
+        ordered.remove(convolution)
     return Epilogue(tuple(initial_broadcast(convolution)), convolution, merged, tuple(ordered))
 
 

@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.structured.expr import activations
 from mlirfuse.structured.expr.expressions import start
-from mlirfuse.structured.ir import analysis_cache, ops, slices
+from mlirfuse.structured.ir import analysis_cache, fusable_neighbors, ops, slices
 
 
 def epilogue(
@@ -50,9 +50,37 @@ def _epilogue(question: tuple[ir.Operation, int, bool]) -> list[ir.Operation]:
 
 
 def with_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
-    """The contraction with its epilogue, behind a collapse of dimensions if there is one."""
-    found = epilogue(contraction, max_operands) or collapsed_epilogue(contraction, max_operands)
-    return [contraction, *found]
+    """The contraction with its epilogue, behind a collapse of dimensions if there is one.
+
+    The elementwise ops that compute other operands of the epilogue are part of it.
+    """
+    found = epilogue(contraction, max_operands)
+    if found:
+        return with_producers([contraction, *found], max_operands)
+    return [contraction, *collapsed_epilogue(contraction, max_operands)]
+
+
+def with_producers(group: list[ir.Operation], max_operands: int) -> list[ir.Operation]:
+    """The group and the elementwise ops that compute operands of its epilogue, in block order.
+
+    They have no other users. They have as many elements as the group's result, so that nothing is
+    computed twice, or read nothing: the gate of a product, or its mask and the indices which that
+    compares. Without them if they have too many operands.
+
+    Args:
+      group: a contraction, a convolution or a pooling, with its elementwise epilogue.
+      max_operands: operands and results that a dispatch may have.
+    """
+    size = ops.num_elements(group[-1].results[0])
+
+    def accepts(op: ir.Operation) -> bool:
+        once = ops.num_elements(op.results[0]) == size or ops.num_inputs(op) == 0
+        return once and fusable_neighbors.may_feed_epilogues(op)
+
+    users = [op for op in group if ops.is_elementwise(op)]
+    found = slices.exclusive_producers(users, accepts, group)
+    wider = slices.in_order([*group, *found])
+    return wider if found and slices.check(wider, max_operands) is None else group
 
 
 def collapsed_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:

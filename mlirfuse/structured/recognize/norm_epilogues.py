@@ -160,21 +160,11 @@ class Limits:
 
 def _in_place(op: ir.Operation, values: list[ir.Value]) -> bool:
     """Whether the op is elementwise arithmetic that reads the values at its own loops."""
-    if not is_elementwise_in_order(op):
+    if not fusable_neighbors.is_elementwise_in_order(op):
         return False
     read = zip(op.operands, ops.indexing_maps(op), strict=True)
     rank = len(ops.iterator_types(op))
     return all(fusable_neighbors.is_identity(m, rank) for v, m in read if v in values)
-
-
-def is_elementwise_in_order(op: ir.Operation) -> bool:
-    """Whether the op, in no group, is elementwise and writes its one result in its loops' order."""
-    if not ops.is_elementwise(op) or not fusable_neighbors.has_scalar_body(op) or ops.in_region(op):
-        return False
-    if len(op.results) != 1 or ops.reads_inits(op) or ops.moved_input(op) is not None:
-        return False
-    maps, rank = ops.indexing_maps(op), len(ops.iterator_types(op))
-    return None not in maps and fusable_neighbors.is_identity(maps[-1], rank)
 
 
 def _refusal(op: ir.Operation, members: set[ir.Operation]) -> NoMatch | None:

@@ -14,7 +14,6 @@ from mlirfuse.structured.recognize.norm_epilogues import (
     Extension,
     Limits,
     inner_ops,
-    is_elementwise_in_order,
 )
 from mlirfuse.targets.base import Target
 
@@ -74,4 +73,5 @@ def _producers(
 
 def _is_free(op: ir.Operation) -> bool:
     """Whether an op is elementwise in its loops' order, and no contraction's epilogue."""
-    return is_elementwise_in_order(op) and not fusable_neighbors.is_epilogue_of_compute(op)
+    in_order = fusable_neighbors.is_elementwise_in_order(op, indexed=True)
+    return in_order and not fusable_neighbors.is_epilogue_of_compute(op)

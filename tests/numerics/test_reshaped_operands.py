@@ -1,0 +1,44 @@
+"""Operands that a group reads both as they are and reshaped."""
+
+import logging
+
+import pytest
+import torch
+from torch import nn
+
+import mlirfuse
+
+
+class Both(nn.Module):
+    """A softmax over rows that adds a vector along rows, and the same one along columns."""
+
+    def forward(self, x, rows):
+        gate = torch.sigmoid(x)
+        split = (rows * gate[:, None]).view(64, 8, 8) + gate.view(8, 8)
+        return torch.softmax(split.view(64, 64), -1)
+
+
+def test_no_pass_takes_one_vector_for_two_axes(caplog):
+    torch.manual_seed(0)
+    inputs = (torch.randn(64), torch.randn(64, 64))
+    with caplog.at_level(logging.WARNING, "mlirfuse"):
+        fused = mlirfuse.compile(Both(), inputs, target="cpu", cache=False)
+    assert not caplog.records
+    expected = Both()(*(x.double() for x in inputs))
+    assert torch.allclose(torch.as_tensor(fused(*inputs)).double(), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+def test_a_pooling_whose_image_is_longer_than_its_windows(rank, ceil_mode):
+    """It reads the image in place, and is one op for all ranks."""
+
+    class Pooled(nn.Module):
+        def forward(self, x):
+            pool = getattr(nn.functional, f"max_pool{rank}d")
+            return pool(torch.relu(x), 2, 3, ceil_mode=ceil_mode)
+
+    x = torch.randn(2, 3, *(7 + n for n in range(rank)))
+    fused = mlirfuse.compile(Pooled(), (x,), target="cpu")
+    assert torch.equal(torch.as_tensor(fused(x)), Pooled()(x))
+    assert len(fused.kernels) <= 2
