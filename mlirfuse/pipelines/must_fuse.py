@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from iree.compiler import ir
@@ -66,11 +67,12 @@ class MustFuse:
         return frozenset(found)
 
     def requires(self, group: list[ir.Operation]) -> bool:
-        """Whether the ops of the group have to end in one group."""
-        computing = [op for op in group if cost.does_work(op)]
-        if not self or len(computing) < 2:
+        """Whether some of the ops, which may have others between them, have to end in one group."""
+        if not self:
             return False
-        return bool(frozenset.intersection(*map(self.groups_of, computing)))
+        computing = [op for op in group if cost.does_work(op)]
+        found = collections.Counter(name for op in computing for name in self.groups_of(op))
+        return any(count > 1 for count in found.values())
 
     def split_refusal(self, group: list[ir.Operation]) -> NoMatch | None:
         """Refuses a group that has some ops of a required group and leaves others of the block."""

@@ -93,3 +93,25 @@ class Marked(torch.nn.Module):
     def forward(self, x):
         with mlirfuse.region("all", fuse="must"):
             return self.linear(self.norm(x))
+
+
+class Gated(torch.nn.Module):
+    """SwiGLU: the ops between the two named layers are named by nobody."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(64, 160, bias=False)
+        self.up = torch.nn.Linear(64, 160, bias=False)
+
+    def forward(self, x):
+        return torch.nn.functional.silu(self.gate(x)) * self.up(x)
+
+
+def test_two_layers_are_fused_with_the_ops_between_them():
+    """The pass refuses the pair, which does not pay on a CPU; a request comes first."""
+    model, x = Gated().eval(), torch.randn(16, 64, generator=torch.Generator().manual_seed(2))
+    switches = {"enable_pass": ["inference_swiglu_fusion"], "cache": False}
+    program = mlirfuse.compile(model, (x,), must_fuse=[("gate", "up")], **switches)
+    (kernel,) = program.kernels
+    assert kernel.pass_name == "inference_swiglu_fusion"
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)

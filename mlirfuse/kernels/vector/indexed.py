@@ -163,7 +163,7 @@ class Indexed(Pointwise):
 
 
 def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
-    """The axes that a scalar in the body of an elementwise op depends on; none from outside of it."""
+    """The axes that a scalar in the body of an elementwise op depends on; outside of it none."""
     if isinstance(value.owner, ir.Block):
         owner = value.owner.owner.operation
         if not ops.is_generic(owner):
