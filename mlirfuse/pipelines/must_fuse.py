@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import itertools
 
 from iree.compiler import ir
 
@@ -133,13 +134,14 @@ def _computes(op: ir.Operation) -> bool:
     return op.name.startswith(_COMPUTING) and len(op.results) > 0 and cost.does_work(op)
 
 
-def _names(op: ir.Operation) -> set[str]:
+def _names(op: ir.Operation) -> set[tuple[str, str]]:
+    """Locations and layers of the ops that compute in an op."""
     inside = [o for o in ops.nested_ops(op) if _computes(o)]
-    return {ops.location_name(o.location) for o in inside or [op]}
+    return {(ops.location_name(o.location), marks.layer(o)) for o in inside or [op]}
 
 
 def _places(parts: list[ir.Operation]) -> list[str]:
-    return [min(_names(op)) for op in parts]
+    return [min(_names(op))[0] for op in parts]
 
 
 def _why(function: str, parts: list[ir.Operation], report: Report) -> str:
@@ -150,15 +152,20 @@ def _why(function: str, parts: list[ir.Operation], report: Report) -> str:
     for decision in report.decisions:
         if decision.taken or decision.reason is None or decision.function != function:
             continue
-        touched = sum(not found.isdisjoint(decision.ops) for found in names)
+        layers = itertools.chain(decision.layers, itertools.repeat(""))
+        candidate = list(zip(decision.ops, layers, strict=False))
+        touched = sum(not found.isdisjoint(candidate) for found in names)
         rank = (decision.reason is not Reason.MUST_FUSE, touched)
         if touched > 1 and rank > most:
             best, most = decision, rank
     if best is None or best.reason is None:
         for boundary in report.boundaries:
             sides = (boundary.source_ops, boundary.target_ops)
-            if all(any(not found.isdisjoint(side) for found in names) for side in sides):
-                return f"{boundary.reason.code}, {boundary.reason.text}"
+            places = [{place for place, _ in found} for found in names]
+            if all(any(not found.isdisjoint(side) for found in places) for side in sides):
+                reason = boundary.reason
+                return f"{reason.code}, {reason.text}; hint: {reason.hint}"
         return "no pass takes them together (--explain shows what was considered)"
     detail = f" ({best.detail})" if best.detail else ""
-    return f"{best.pass_name} refused: {best.reason.code}, {best.reason.text}{detail}"
+    refusal = f"{best.reason.code}, {best.reason.text}{detail}"
+    return f"{best.pass_name} refused: {refusal}; hint: {best.reason.hint}"

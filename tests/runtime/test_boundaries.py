@@ -300,8 +300,22 @@ def test_why_takes_layers_and_lines():
     (up,) = (k for k in entry.kernels if "up" in k.layers)
     assert len(up.ops) > 1
     assert explain.why(entry, "up", up.ops[-1]).startswith("yes: kernel ")
-    with pytest.raises(UsageError, match="no op at 'upp'"):
+    with pytest.raises(UsageError, match=r"no op at 'upp': .* nearest: 'up'"):
         explain.why(entry, "upp", "down")
+    assert explain.why(entry, "#0", entry.kernels[1].name) == explain.why(
+        entry, entry.kernels[0].name, "#1"
+    ).replace(f"{entry.kernels[0].name} and #1", f"#0 and {entry.kernels[1].name}")
+    assert explain.why(entry, "linalg.softmax", "down").startswith("no: ")
+
+
+def test_why_are_two_siblings_two_kernels():
+    """No tensor leads from one to the other: the refusal of a pass that considered both."""
+    one, other = layered("q_kernel", "q"), layered("k_kernel", "k")
+    found = refused(Reason.TARGET_OFF, "m.py:1:0", "m.py:1:0", layers=("q", "k"), kind=Kind.SIBLING)
+    answer = explain.why(report(found, kernels=[one, other]), "q", "k")
+    assert "no tensor leads from one to the other" in answer
+    assert Reason.TARGET_OFF.text in answer
+    assert Reason.TARGET_OFF.hint in answer
 
 
 def test_why_knows_a_layer_by_its_outer_layer_but_not_by_a_part_of_its_name():

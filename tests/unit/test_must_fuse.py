@@ -115,3 +115,21 @@ def test_two_layers_are_fused_with_the_ops_between_them():
     (kernel,) = program.kernels
     assert kernel.pass_name == "inference_swiglu_fusion"
     torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_the_refusal_is_that_of_the_named_layers():
+    """Two blocks of one class: the lines of the model are those of the other block too."""
+    model = torch.nn.ModuleList([Gated(), Gated()]).eval()
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = model
+
+        def forward(self, x):
+            return self.blocks[1](self.blocks[0](x)[:, :64])
+
+    with pytest.raises(MustFuseError, match=r"target_off, .* \(cpu\); hint: switch it on with"):
+        mlirfuse.compile(
+            Both(), (torch.ones(16, 64),), must_fuse=[("blocks.1.gate", "blocks.1.up")], cache=False
+        )
