@@ -26,8 +26,8 @@ class BoundaryReason(enum.Enum):
     )
     CONTRACTION_OPERAND = (
         "contraction_operand",
-        "a kernel of a contraction reads its operands from memory: to compute one in it would"
-        " repeat the work for each tile",
+        "a kernel of a contraction reads its operands, and those of its epilogue, from memory: work"
+        " on an operand would be repeated for each tile that reads it",
         "fold the work into the op before it, as its epilogue, or into constant weights",
     )
     ROWS_OF_TILES = (
