@@ -10,7 +10,7 @@ from typing import Any
 from mlirfuse import report_html
 from mlirfuse.boundaries import Boundary
 from mlirfuse.errors import MlirfuseError
-from mlirfuse.final_kernels import FinalKernel
+from mlirfuse.final_kernels import FinalKernel, Place, places
 from mlirfuse.fusion_pass import Kind, forms_group
 from mlirfuse.reasons import Reason
 
@@ -55,6 +55,11 @@ class Decision:
     gain_us: float | None = None
     forms_group: bool | None = None
     layers: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Location and layer of each op."""
+        return places(self.ops, self.layers)
 
     @property
     def made_group(self) -> bool:

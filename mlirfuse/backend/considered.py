@@ -9,15 +9,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 from collections.abc import Iterable, Sequence
 
 from mlirfuse.core import Decision, Kind, Reason
-from mlirfuse.final_kernels import FinalKernel
+from mlirfuse.final_kernels import FinalKernel, Place
 
-_Key = tuple[str, str]
-"""Location and layer."""
-_Ops = collections.Counter[_Key]
+_Ops = collections.Counter[Place]
 
 _DIFFERS = frozenset(
     {Reason.CONSTANT_UNVERIFIED, Reason.STRUCTURE, Reason.WRONG_AXIS, Reason.INDEXING_MAP}
@@ -50,13 +47,13 @@ class Candidates:
     def __init__(self, kernels: Sequence[FinalKernel], decisions: Iterable[Decision]) -> None:
         """Counts the ops of the kernels; those of a group as they were when it was formed."""
         decisions = list(decisions)
-        formed = {(d.pass_name, d.match): _ops(d) for d in decisions if d.taken}
+        formed = {(d.pass_name, d.match): _Ops(d.places) for d in decisions if d.taken}
         self._kernels = [
-            _ops(k) | formed.get((k.pass_name or "", k.match), _Ops()) for k in kernels
+            _Ops(k.places) | formed.get((k.pass_name or "", k.match), _Ops()) for k in kernels
         ]
         self._holders = _Ops(key for kernel in self._kernels for key in kernel)
         self._refused = [
-            (d, _ops(d))
+            (d, _Ops(d.places))
             for d in decisions
             if not d.taken
             and d.reason is not None
@@ -88,7 +85,7 @@ class Candidates:
 
 def _is_about(decision: Decision, pair: _Ops) -> bool:
     """Whether most ops of a candidate may be in two kernels; of one with a contraction, all."""
-    candidate = _ops(decision)
+    candidate = _Ops(decision.places)
     inside = sum(count for key, count in candidate.items() if key in pair)
     least = candidate.total() if decision.kind is Kind.EPILOGUE else candidate.total() // 2 + 1
     return inside >= least
@@ -96,8 +93,3 @@ def _is_about(decision: Decision, pair: _Ops) -> bool:
 
 def _is_pattern(decision: Decision) -> bool:
     return decision.kind is not Kind.REWRITE and decision.reason in _DIFFERS
-
-
-def _ops(of: Decision | FinalKernel) -> _Ops:
-    layers = itertools.chain(of.layers, itertools.repeat(""))
-    return _Ops(zip(of.ops, layers, strict=False))

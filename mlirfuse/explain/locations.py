@@ -11,6 +11,7 @@ from mlirfuse.explain import places
 from mlirfuse.explain.kernels import exchanged
 from mlirfuse.explain.plain import match_name, refusal
 from mlirfuse.explain.printing import printable
+from mlirfuse.final_kernels import Place
 
 
 def _distinct(lines: Iterable[str]) -> list[str]:
@@ -25,9 +26,9 @@ def _verdict(decision: Decision) -> list[str]:
     return lines
 
 
-def _alone(report: Report, query: str, at: frozenset[places.Place]) -> list[str]:
+def _alone(report: Report, query: str, at: frozenset[Place]) -> list[str]:
     """The group of one op; without a group, the reasons that its candidates were refused for."""
-    concerned = [d for d in report.decisions if not at.isdisjoint(places.of(d))]
+    concerned = [d for d in report.decisions if not at.isdisjoint(d.places)]
     taken = _distinct(f"{match_name(d)} of @{printable(d.function)}" for d in concerned if d.taken)
     name = printable(query)
     if taken:
@@ -69,21 +70,17 @@ def kernel_answer(report: Report, a: str, b: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _places(report: Report, at: dict[int, set[int]]) -> frozenset[places.Place]:
+def _places(report: Report, at: dict[int, set[int]]) -> frozenset[Place]:
     """The places of ops of kernels."""
-    return frozenset(places.of(report.kernels[k])[op] for k, ops in at.items() for op in ops)
+    return frozenset(report.kernels[k].places[op] for k, ops in at.items() for op in ops)
 
 
-def _about_both(
-    report: Report, a: frozenset[places.Place], b: frozenset[places.Place]
-) -> list[Decision]:
+def _about_both(report: Report, a: frozenset[Place], b: frozenset[Place]) -> list[Decision]:
     """The decisions about candidates with an op at each of two places, which may be equal."""
     found = [
-        d
-        for d in report.decisions
-        if not a.isdisjoint(places.of(d)) and not b.isdisjoint(places.of(d))
+        d for d in report.decisions if not a.isdisjoint(d.places) and not b.isdisjoint(d.places)
     ]
-    return [d for d in found if a != b or sum(place in a for place in places.of(d)) > 1]
+    return [d for d in found if a != b or sum(place in a for place in d.places) > 1]
 
 
 def _exchange_lines(boundary: Boundary) -> list[str]:

@@ -8,22 +8,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 from mlirfuse.core import Decision, Report, UsageError
 from mlirfuse.explain.printing import printable
-from mlirfuse.final_kernels import FinalKernel
-
-Place = tuple[str, str]
-"""Location of an op, and its layer as `blocks/0/norm`."""
+from mlirfuse.final_kernels import FinalKernel, Place
 
 _MAX_SUGGESTIONS = 3
 """Names suggested in place of an unknown one."""
 
 _FILE_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
 _ORDINAL = re.compile(r"#(\d+)")
-
-
-def of(entry: Decision | FinalKernel) -> list[Place]:
-    """The places of the ops of a decision or kernel."""
-    layers = entry.layers or ("",) * len(entry.ops)
-    return list(zip(entry.ops, layers, strict=True))
 
 
 def candidates_at(report: Report, query: str) -> frozenset[Place]:
@@ -39,11 +30,11 @@ def candidates_at(report: Report, query: str) -> frozenset[Place]:
 
 
 def _considered(report: Report, query: str) -> frozenset[Place]:
-    known = dict.fromkeys(place for d in report.decisions for place in of(d))
+    known = dict.fromkeys(place for d in report.decisions for place in d.places)
     names = {
         place
         for d in report.decisions
-        for name, place in zip(d.op_names, of(d), strict=True)
+        for name, place in zip(d.op_names, d.places, strict=True)
         if name == query
     }
     locations = _locations(dict.fromkeys(location for location, _ in known), query)
@@ -84,7 +75,7 @@ def _named_kernels(report: Report, query: str) -> dict[int, set[int]]:
 
 
 def _in_layer(report: Report, query: str) -> dict[int, set[int]]:
-    return _held(report, lambda kernel, op: _is_in_layer(of(kernel)[op], query))
+    return _held(report, lambda kernel, op: _is_in_layer(kernel.places[op], query))
 
 
 def _op_names(report: Report, query: str) -> dict[int, set[int]]:
@@ -100,7 +91,7 @@ def _at_location(report: Report, query: str) -> dict[int, set[int]]:
 def _formerly(report: Report, query: str) -> dict[int, set[int]]:
     """The ops that were called so before they were decomposed or merged."""
     wanted = _considered(report, query)
-    return _held(report, lambda kernel, op: of(kernel)[op] in wanted)
+    return _held(report, lambda kernel, op: kernel.places[op] in wanted)
 
 
 def _held(report: Report, means: Callable[[FinalKernel, int], bool]) -> dict[int, set[int]]:

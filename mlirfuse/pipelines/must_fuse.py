@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import itertools
 
 from iree.compiler import ir
 
 from mlirfuse import cost
 from mlirfuse.core import Decision, MustFuseError, NoMatch, Reason, Report, UsageError
+from mlirfuse.final_kernels import Place
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import marks, ops
 
@@ -134,7 +134,7 @@ def _computes(op: ir.Operation) -> bool:
     return op.name.startswith(_COMPUTING) and len(op.results) > 0 and cost.does_work(op)
 
 
-def _names(op: ir.Operation) -> set[tuple[str, str]]:
+def _names(op: ir.Operation) -> set[Place]:
     """Locations and layers of the ops that compute in an op."""
     inside = [o for o in ops.nested_ops(op) if _computes(o)]
     return {(ops.location_name(o.location), marks.layer(o)) for o in inside or [op]}
@@ -145,27 +145,40 @@ def _places(parts: list[ir.Operation]) -> list[str]:
 
 
 def _why(function: str, parts: list[ir.Operation], report: Report) -> str:
-    """The reason of the refusal that was about most of the parts; of the request itself last."""
+    """The reason of a tensor between two of the parts, else of a refusal about most of them."""
     names = [_names(op) for op in parts]
+    return (
+        _exchanged(names, report)
+        or _refused(function, names, report)
+        or "no pass takes them together (--explain shows what was considered)"
+    )
+
+
+def _exchanged(parts: list[set[Place]], report: Report) -> str:
+    """The reason of a tensor that one part writes and another one reads; empty without one."""
+    for boundary in report.boundaries:
+        sides = (set(report.kernels[i].places) for i in (boundary.source, boundary.target))
+        source, target = ({n for n, part in enumerate(parts) if part & side} for side in sides)
+        if source and target and source != target and boundary.reason is not Reason.MUST_FUSE:
+            detail = f" ({boundary.detail})" if boundary.detail else ""
+            reason = f"{boundary.reason.code}, {boundary.reason.text}{detail}"
+            return f"{reason}; hint: {boundary.reason.hint}"
+    return ""
+
+
+def _refused(function: str, parts: list[set[Place]], report: Report) -> str:
+    """The refusal that was about most of the parts; of the request itself last."""
     best: Decision | None = None
     most = (False, 1)
     for decision in report.decisions:
         if decision.taken or decision.reason is None or decision.function != function:
             continue
-        layers = itertools.chain(decision.layers, itertools.repeat(""))
-        candidate = list(zip(decision.ops, layers, strict=False))
-        touched = sum(not found.isdisjoint(candidate) for found in names)
+        touched = sum(not part.isdisjoint(decision.places) for part in parts)
         rank = (decision.reason is not Reason.MUST_FUSE, touched)
         if touched > 1 and rank > most:
             best, most = decision, rank
     if best is None or best.reason is None:
-        for boundary in report.boundaries:
-            sides = (boundary.source_ops, boundary.target_ops)
-            places = [{place for place, _ in found} for found in names]
-            if all(any(not found.isdisjoint(side) for found in places) for side in sides):
-                reason = boundary.reason
-                return f"{reason.code}, {reason.text}; hint: {reason.hint}"
-        return "no pass takes them together (--explain shows what was considered)"
+        return ""
     detail = f" ({best.detail})" if best.detail else ""
     refusal = f"{best.reason.code}, {best.reason.text}{detail}"
     return f"{best.pass_name} refused: {refusal}; hint: {best.reason.hint}"

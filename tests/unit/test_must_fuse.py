@@ -129,7 +129,26 @@ def test_the_refusal_is_that_of_the_named_layers():
         def forward(self, x):
             return self.blocks[1](self.blocks[0](x)[:, :64])
 
-    with pytest.raises(MustFuseError, match=r"target_off, .* \(cpu\); hint: switch it on with"):
+    with pytest.raises(MustFuseError, match=r"target_off, .*: cpu\); hint: switch it on with"):
         mlirfuse.compile(
             Both(), (torch.ones(16, 64),), must_fuse=[("blocks.1.gate", "blocks.1.up")], cache=False
+        )
+
+
+class NormAndLinear(torch.nn.Module):
+    """Two layers of one line."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.up = torch.nn.Linear(32, 64)
+
+    def forward(self, x):
+        return self.up(self.norm(x))
+
+
+def test_the_tensor_between_the_two_layers_is_the_reason():
+    with pytest.raises(MustFuseError, match=r"contraction_operand, .*; hint: fold the work"):
+        mlirfuse.compile(
+            NormAndLinear().eval(), (torch.ones(8, 32),), must_fuse=[("norm", "up")], cache=False
         )
