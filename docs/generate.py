@@ -227,9 +227,11 @@ def reasons() -> str:
         "# Tensors between kernels\n",
         "Why two kernels of a compiled program exchange a tensor. The reason is the refusal of a",
         "pass that considered ops of both kernels, one of the list above, or a property of the two",
-        "kernels, one of this list. The order: a switch of the user; kinds of kernel that never",
-        "become one; the refusal; other properties. `--explain` and `--why` show it,",
-        "`Report.boundaries` holds it.\n",
+        "kernels, one of this list. The order: a switch of the user; a loop, another path, or a",
+        "code generator that takes one op; a refusal of ops of both kernels; the kinds of kernel;",
+        "different iteration spaces; refusals of ops that have their source line and layer in",
+        "common with others; the rest. `--explain` and `--why` show it, `Report.boundaries` holds",
+        "it.\n",
     ]
     for boundary in BoundaryReason:
         lines += [

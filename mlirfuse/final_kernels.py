@@ -6,11 +6,19 @@ Kernels are those of IREE's final program: groups of our passes, IREE's own fusi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 IREE = "iree"
 """Code of a kernel that IREE generates."""
+
+Place = tuple[str, str]
+"""Location of an op, and its layer as `blocks/0/norm`; an empty layer where it is unknown."""
+
+
+def places(ops: Sequence[str], layers: Sequence[str]) -> tuple[Place, ...]:
+    """The places of ops, of which the layers of all or of none are known."""
+    return tuple(zip(ops, layers or ("",) * len(ops), strict=True))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,6 +88,11 @@ class FinalKernel:
     def model_function(self) -> str:
         """The function of the model that the kernel belongs to."""
         return self.function.removesuffix("$async")
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Location and layer of each op."""
+        return places(self.ops, self.layers)
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel in the shape of the decisions schema."""

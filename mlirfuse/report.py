@@ -10,7 +10,7 @@ from typing import Any
 from mlirfuse import report_html
 from mlirfuse.boundaries import Boundary
 from mlirfuse.errors import MlirfuseError
-from mlirfuse.final_kernels import FinalKernel
+from mlirfuse.final_kernels import FinalKernel, Place, places
 from mlirfuse.fusion_pass import Kind, forms_group
 from mlirfuse.reasons import Reason
 
@@ -30,6 +30,8 @@ class Decision:
       function: symbol name of the function.
       ops: locations of the ops, as `file:line:col` or a name.
       op_names: the names of the same ops.
+      layers: the parts of the model that they come from, as `blocks/0/norm`; empty names where
+        unknown.
       taken: whether the rewrite was applied.
       reason: the reason of a refusal; None when taken.
       detail: the op, value or size that decided.
@@ -52,6 +54,12 @@ class Decision:
     bytes_saved: int | None = None
     gain_us: float | None = None
     forms_group: bool | None = None
+    layers: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """Location and layer of each op."""
+        return places(self.ops, self.layers)
 
     @property
     def made_group(self) -> bool:
@@ -73,6 +81,7 @@ class Decision:
             "bytes_saved": self.bytes_saved,
             "gain_us": self.gain_us,
             "forms_group": forms_group(self.kind, self.forms_group),
+            "layers": list(self.layers),
         }
 
     @classmethod
@@ -92,6 +101,7 @@ class Decision:
             bytes_saved=entry["bytes_saved"],
             gain_us=entry["gain_us"],
             forms_group=entry.get("forms_group"),
+            layers=tuple(entry.get("layers", ())),
         )
 
 

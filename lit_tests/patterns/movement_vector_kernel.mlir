@@ -145,3 +145,24 @@ func.func @no_kernel_every_second_element(%x: tensor<6x32xf32>) -> tensor<6x16xf
   } -> tensor<6x16xf32>
   return %f : tensor<6x16xf32>
 }
+
+// -----
+
+// The row of a step of a loop: an index from outside of the body.
+// WHY-LABEL: @no_kernel_index_from_outside
+// WHY: movement_vector_kernel:
+// WHY-NEXT: the kernel cannot compute a scalar from outside the group
+// CHECK-LABEL: @no_kernel_index_from_outside
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_kernel_index_from_outside(%x: tensor<6x4x16xf32>, %n: index) -> tensor<4x16xf32> {
+  %e = tensor.empty() : tensor<4x16xf32>
+  %g = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %v = tensor.extract %x[%n, %i, %j] : tensor<6x4x16xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x16xf32>
+  return %g : tensor<4x16xf32>
+}

@@ -1,19 +1,24 @@
-"""Why the tensors between the kernels of a program exist: the refusal or the property that decided.
+"""Why the tensors between the kernels of a program exist: the refusal or property that decided.
 
-The order of the questions: did the user forbid it; is it impossible for these two kinds of kernel;
-did a pass consider ops of both and refuse; which property of the two kernels keeps IREE from it.
+The order of the questions: did the user forbid it; is it impossible; did a pass consider ops of
+both and refuse; are the two kinds of kernel never one; did a pass perhaps consider ops of both;
+which property of the two kernels keeps IREE from it.
 """
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Iterable, Sequence
+import dataclasses
+import itertools
+import math
+from collections.abc import Sequence
 
+from mlirfuse.backend.considered import Candidates, Refusals
 from mlirfuse.backend.exchanges import LOOP, Exchange
 from mlirfuse.backend.final_program import FinalProgram
 from mlirfuse.boundaries import Boundary, BoundaryReason
-from mlirfuse.core import Decision, Kind, Reason, Report
+from mlirfuse.core import Decision, Reason, Report
 from mlirfuse.final_kernels import IREE, FinalKernel
+from mlirfuse.patterns import PASSES
 from mlirfuse.structured.ir import kernel_roles as roles
 from mlirfuse.structured.ir.fusable_neighbors import nests
 
@@ -32,6 +37,27 @@ _RESHAPES = ("flow.tensor.reshape", "tensor.reshape", "tensor.expand_shape")
 _PARTS = ("flow.tensor.slice", "flow.tensor.update", "tensor.insert_slice", "tensor.extract_slice")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two kernels that exchange a tensor.
+
+    Attributes:
+      exchange: the tensor.
+      source: the kernel that writes it.
+      target: the kernel that reads it.
+      roles: roles of the two kernels.
+      other_path: whether a third kernel is after the first and before the second one.
+      refusals: the refusals of passes about the two.
+    """
+
+    exchange: Exchange
+    source: FinalKernel
+    target: FinalKernel
+    roles: tuple[str, str]
+    other_path: bool
+    refusals: Refusals
+
+
 def record(report: Report, program: FinalProgram) -> None:
     """Writes the kernels of a program and the boundaries between them into its report."""
     found = of_program(program, report.decisions)
@@ -45,97 +71,138 @@ def of_program(program: FinalProgram, decisions: Sequence[Decision]) -> list[Bou
       program: the kernels and the tensors between them.
       decisions: the decisions of the engine that grouped it.
     """
-    refused = [d for d in decisions if not d.taken and d.reason and d.kind is not Kind.SIBLING]
+    candidates = Candidates(program.kernels, decisions)
+    before = _before(program)
     found = []
     for exchange in sorted(program.exchanges, key=lambda e: (e.target, e.source)):
-        one, other = program.kernels[exchange.source], program.kernels[exchange.target]
-        both = [d for d in refused if _considered(d, one, other)]
-        kinds = program.roles[exchange.source], program.roles[exchange.target]
-        reason, detail = _why(exchange, one, other, kinds, both)
+        source, target = exchange.source, exchange.target
+        pair = _Pair(
+            exchange,
+            program.kernels[source],
+            program.kernels[target],
+            (program.roles[source], program.roles[target]),
+            any(source in before[e.source] for e in program.exchanges if e.target == target),
+            candidates.of(source, target),
+        )
+        reason, detail = _why(pair)
         found.append(
             Boundary(
-                source=exchange.source,
-                target=exchange.target,
-                source_name=one.name,
-                target_name=other.name,
+                source=source,
+                target=target,
+                source_name=pair.source.name,
+                target_name=pair.target.name,
                 shape=exchange.shape,
                 dtype=exchange.dtype,
                 bytes=exchange.bytes,
                 reason=reason,
                 detail=detail,
-                source_ops=tuple(dict.fromkeys(one.ops)),
-                target_ops=tuple(dict.fromkeys(other.ops)),
+                source_ops=tuple(dict.fromkeys(pair.source.ops)),
+                target_ops=tuple(dict.fromkeys(pair.target.ops)),
             )
         )
     return found
 
 
-def _why(
-    exchange: Exchange,
-    one: FinalKernel,
-    other: FinalKernel,
-    kinds: tuple[str, str],
-    both: Sequence[Decision],
-) -> Why:
+def _before(program: FinalProgram) -> list[set[int]]:
+    """For each kernel those whose results it needs, directly or through others."""
+    found: list[set[int]] = [set() for _ in program.kernels]
+    for exchange in sorted(program.exchanges, key=lambda e: e.target):
+        if exchange.source < exchange.target:  # a loop has later ones too
+            found[exchange.target] |= {exchange.source, *found[exchange.source]}
+    return found
+
+
+def _why(pair: _Pair) -> Why:
     """The first reason that holds."""
-    for decision in both:
+    certain = pair.refusals.certain
+    for decision in certain:
         if decision.reason in _ASKED:
-            return _refusal(decision)
-    if (impossible := _impossible(exchange, kinds)) is not None:
+            return _refusal([decision])
+    if (impossible := _impossible(pair)) is not None:
         return impossible
-    if both:
-        return _refusal(min(both, key=lambda d: len(d.ops)))
-    return _structural(exchange, one, other, kinds)
+    if certain:
+        return _refusal(certain)
+    if (kind := _of_kinds(pair)) is not None:
+        return kind
+    if (spaces := _of_spaces(pair)) is not None:
+        return spaces
+    if refused := (*pair.refusals.patterns, *pair.refusals.possible):
+        return _refusal(refused)
+    return _structural(pair)
 
 
-def _refusal(decision: Decision) -> Why:
+def _refusal(decisions: Sequence[Decision]) -> Why:
+    """The reason of the refusal about the fewest ops, of a pass with a pattern if there is one."""
+    decision = min(decisions, key=lambda d: (_grows(d.pass_name), len(d.ops)))
     assert decision.reason is not None
     detail = f"{decision.pass_name}: {decision.detail}" if decision.detail else decision.pass_name
     return decision.reason, detail
 
 
-def _impossible(exchange: Exchange, kinds: tuple[str, str]) -> Why | None:
-    """A property of the two kinds of kernel that no pass overcomes."""
-    if LOOP in exchange.through:
+def _grows(name: str) -> bool:
+    """Whether a pass grows groups by general rules, and has no pattern of its own."""
+    known = PASSES.get(name)
+    return known is not None and known.rules is not None
+
+
+def _impossible(pair: _Pair) -> Why | None:
+    """A property of the two kernels that no pass overcomes."""
+    if LOOP in pair.exchange.through:
         return BoundaryReason.LOOP, ""
-    if kinds == (roles.CONTRACTION, roles.CONTRACTION):
-        return BoundaryReason.TWO_CONTRACTIONS, ""
-    if roles.OPAQUE in kinds:
+    if pair.other_path:
+        return BoundaryReason.OTHER_PATH, ""
+    kernels = zip((pair.source, pair.target), pair.roles, strict=True)
+    if any(role == roles.OPAQUE and kernel.code == IREE for kernel, role in kernels):
         return BoundaryReason.OWN_KERNEL, ""
     return None
 
 
-def _structural(
-    exchange: Exchange, one: FinalKernel, other: FinalKernel, kinds: tuple[str, str]
-) -> Why:
-    """The property of the two kernels that keeps IREE from one dispatch."""
-    first, second = kinds
-    if roles.MOVEMENT in kinds:
-        mover = one if first == roles.MOVEMENT else other
+def _of_kinds(pair: _Pair) -> Why | None:
+    """A property of the two kinds of kernel, which only a pass for the pair overcomes."""
+    first, second = pair.roles
+    if pair.roles == (roles.CONTRACTION, roles.CONTRACTION):
+        return BoundaryReason.TWO_CONTRACTIONS, ""
+    if roles.MOVEMENT in pair.roles:
+        mover = pair.source if first == roles.MOVEMENT else pair.target
         return BoundaryReason.DATA_MOVEMENT, mover.name
     if second == roles.CONTRACTION:
         return BoundaryReason.CONTRACTION_OPERAND, ""
     if (first, second) == (roles.CONTRACTION, roles.REDUCTION):
         return BoundaryReason.ROWS_OF_TILES, ""
+    return None
+
+
+def _of_spaces(pair: _Pair) -> Why | None:
+    """A difference of the iteration spaces, across which neither IREE nor a pass fuses."""
+    exchange, one, other = pair.exchange, pair.source, pair.target
+    first, second = pair.roles
     if any(name in _PARTS for name in exchange.through):
         return BoundaryReason.COPIED_PART, ""
     if second == roles.GATHER:
         return BoundaryReason.COMPUTED_INDICES, ""
-    if exchange.users > 1:
-        return BoundaryReason.SEVERAL_USERS, f"{exchange.users} kernels"
     if any(name in _RESHAPES for name in exchange.through) and _cuts_differently(exchange, other):
         return BoundaryReason.RESHAPED, ""
-    if (group := next(filter(_is_group, (one, other)), None)) is not None:
-        return BoundaryReason.GROUP_ENDS, group.pass_name or ""
+    if first != roles.REDUCTION and second != roles.OPAQUE and _repeats(exchange, other):
+        return BoundaryReason.REPEATED_ELEMENTS, ""
+    if second == roles.ELEMENTWISE and not (_repeats(exchange, other) or _same_space(one, other)):
+        return BoundaryReason.DIFFERENT_SPACES, ""
+    return None
+
+
+def _structural(pair: _Pair) -> Why:
+    """The property of the two kernels that keeps IREE from one dispatch."""
+    exchange, one, other = pair.exchange, pair.source, pair.target
+    if pair.roles[0] == roles.REDUCTION and _repeats(exchange, other):
+        return BoundaryReason.REDUCTION_FIRST, ""
+    if pair.roles == (roles.REDUCTION, roles.REDUCTION) and _is_reduced(exchange, one):
+        return BoundaryReason.NEXT_REDUCTION, ""
     if {one.code, other.code} != {IREE}:
         ours = one if one.code != IREE else other
         return BoundaryReason.KERNEL_CODE, ours.code
-    if first == roles.REDUCTION and second == roles.REDUCTION:
-        return BoundaryReason.NEXT_REDUCTION, ""
-    if first == roles.REDUCTION:
-        return BoundaryReason.REDUCTION_FIRST, ""
-    if not _same_space(one, other):
-        return BoundaryReason.DIFFERENT_SPACES, ""
+    if exchange.users > 1:
+        return BoundaryReason.SEVERAL_USERS, f"{exchange.users} kernels"
+    if (group := next((k for k in (one, other) if k.pass_name is not None), None)) is not None:
+        return BoundaryReason.GROUP_ENDS, group.pass_name or ""
     return BoundaryReason.NOT_TAKEN_TOGETHER, ""
 
 
@@ -145,29 +212,27 @@ def _cuts_differently(exchange: Exchange, reader: FinalKernel) -> bool:
     return not any(nests(exchange.shape, shape) for shape in same)
 
 
-def _is_group(kernel: FinalKernel) -> bool:
-    """Whether a pass formed the kernel of several ops, and did not only give it its code."""
-    return kernel.pass_name not in (None, kernel.code)
+def _repeats(exchange: Exchange, reader: FinalKernel) -> bool:
+    """Whether the kernel has fewer elements of the tensor than elements that it computes."""
+    size = _count(exchange.shape)
+    written = [_count(o.shape) for o in reader.operands if o.is_result]
+    return size is not None and any(n is not None and n > size for n in written)
+
+
+def _is_reduced(exchange: Exchange, writer: FinalKernel) -> bool:
+    """Whether the tensor is the result of a reduction that does not keep the reduced elements."""
+    size = _count(exchange.shape)
+    read = [_count(o.shape) for o in writer.operands if not o.is_result]
+    return size is not None and any(n is not None and n > size for n in read)
 
 
 def _same_space(one: FinalKernel, other: FinalKernel) -> bool:
-    """Whether the two kernels write tensors of one shape."""
-    written = [{o.shape for o in kernel.operands if o.is_result} for kernel in (one, other)]
-    return not written[0].isdisjoint(written[1])
+    """Whether the two kernels write tensors of one space, but for reshapes."""
+    written = ([o.shape for o in kernel.operands if o.is_result] for kernel in (one, other))
+    return any(_count(a) == _count(b) and nests(a, b) for a, b in itertools.product(*written))
 
 
-def _considered(decision: Decision, one: FinalKernel, other: FinalKernel) -> bool:
-    """Whether the candidate has ops of both kernels, as far as source lines tell them apart."""
-    if len(decision.ops) < 2 or "-" in decision.ops:
-        return False
-    places = set(decision.ops)
-    if set(one.ops).isdisjoint(other.ops):
-        return not places.isdisjoint(one.ops) and not places.isdisjoint(other.ops)
-    candidate = _named(decision.op_names, decision.ops)
-    first, second = _named(one.op_names, one.ops), _named(other.op_names, other.ops)
-    inside_one = candidate <= first or candidate <= second
-    return candidate <= first + second and not inside_one
-
-
-def _named(names: Iterable[str], places: Iterable[str]) -> collections.Counter[tuple[str, str]]:
-    return collections.Counter(zip(names, places, strict=False))
+def _count(shape: Sequence[int | None]) -> int | None:
+    """The number of elements; None where a size is dynamic."""
+    sizes = [size for size in shape if size is not None]
+    return math.prod(sizes) if len(sizes) == len(shape) else None

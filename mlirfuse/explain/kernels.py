@@ -40,9 +40,9 @@ def tensor(operand: Operand) -> str:
 
 
 def op_kinds(kernel: FinalKernel) -> str:
-    """The kinds of ops in a kernel, each once, as `matmul + generic`."""
-    names = dict.fromkeys(name.rpartition(".")[2] for name in kernel.op_names)
-    computing = [name for name in names if name != "constant"] or [*names]
+    """The names of the ops in a kernel, each once, as `linalg.matmul + linalg.generic`."""
+    names = dict.fromkeys(kernel.op_names)
+    computing = [name for name in names if name != "arith.constant"] or [*names]
     return printable(" + ".join(computing))
 
 

@@ -3,59 +3,15 @@
 from __future__ import annotations
 
 import collections
-import difflib
-import re
 from collections.abc import Iterable
 
 from mlirfuse.boundaries import Boundary
-from mlirfuse.core import Decision, Report, UsageError
+from mlirfuse.core import Decision, Report
+from mlirfuse.explain import places
 from mlirfuse.explain.kernels import exchanged
 from mlirfuse.explain.plain import match_name, refusal
 from mlirfuse.explain.printing import printable
-
-_MAX_SUGGESTIONS = 3
-"""Locations suggested in place of an unknown one."""
-
-_FILE_LINE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?$")
-
-
-def _nearest(query: str, known: Iterable[str]) -> list[str]:
-    """The known locations closest to `query`: by line within the same file, else by spelling."""
-    wanted = _FILE_LINE.match(query)
-    if wanted:
-        same_file = []
-        for location in known:
-            found = _FILE_LINE.match(location)
-            if found and found["file"].rpartition("/")[2] == wanted["file"].rpartition("/")[2]:
-                same_file.append((abs(int(found["line"]) - int(wanted["line"])), location))
-        if same_file:
-            return [location for _, location in sorted(same_file)[:_MAX_SUGGESTIONS]]
-    return difflib.get_close_matches(query, known, n=_MAX_SUGGESTIONS, cutoff=0.0)
-
-
-def resolve(report: Report, query: str) -> frozenset[str]:
-    """The locations in the report that match a query.
-
-    A query is the whole location, the end of its path (`model.py:12:5`), or that without the
-    column (`model.py:12`).
-
-    Raises:
-      UsageError: no candidate has an op at that location.
-    """
-    known = dict.fromkeys(location for d in report.decisions for location in d.ops)
-    known |= dict.fromkeys(location for kernel in report.kernels for location in kernel.ops)
-    if query in known:
-        return frozenset({query})
-    tail = re.compile(rf"(?:^|/){re.escape(query)}(?::\d+)?$")
-    if found := frozenset(location for location in known if query and tail.search(location)):
-        return found
-    if not known:
-        raise UsageError(f"no op at '{printable(query)}': no pass considered any op of this module")
-    near = ", ".join(f"'{printable(n)}'" for n in _nearest(query, known))
-    raise UsageError(
-        f"no op at '{printable(query)}' took part in a candidate; nearest: {near} "
-        f"(of {len(known)} known; --explain and --candidates=json list them)"
-    )
+from mlirfuse.final_kernels import Place
 
 
 def _distinct(lines: Iterable[str]) -> list[str]:
@@ -70,9 +26,9 @@ def _verdict(decision: Decision) -> list[str]:
     return lines
 
 
-def _alone(report: Report, query: str, locations: frozenset[str]) -> list[str]:
+def _alone(report: Report, query: str, at: frozenset[Place]) -> list[str]:
     """The group of one op; without a group, the reasons that its candidates were refused for."""
-    concerned = [d for d in report.decisions if not locations.isdisjoint(d.ops)]
+    concerned = [d for d in report.decisions if not at.isdisjoint(d.places)]
     taken = _distinct(f"{match_name(d)} of @{printable(d.function)}" for d in concerned if d.taken)
     name = printable(query)
     if taken:
@@ -83,7 +39,7 @@ def _alone(report: Report, query: str, locations: frozenset[str]) -> list[str]:
 
 def kernel_answer(report: Report, a: str, b: str) -> str:
     """The answer about the final program: one kernel, a tensor with its reason, or the path."""
-    at_a, at_b = (_members(report, query) for query in (a, b))
+    at_a, at_b = (places.kernels_at(report, query) for query in (a, b))
     name_a, name_b = printable(a), printable(b)
     lines = []
     for index in at_a.keys() & at_b.keys():
@@ -108,33 +64,23 @@ def kernel_answer(report: Report, a: str, b: str) -> str:
     lines += [line for block in _distinct(blocks) for line in block.splitlines()]
     if not direct:
         lines.append(_path_line(report, set(at_a), set(at_b)))
+        both = _about_both(report, *(_places(report, at) for at in (at_a, at_b)))
+        blocks = ["\n".join(_verdict(d)) for d in both if not d.taken]
+        lines += [line for block in _distinct(blocks) for line in block.splitlines()]
     return "\n".join(lines) + "\n"
 
 
-def _members(report: Report, query: str) -> dict[int, set[int]]:
-    """Index of a kernel -> indices of its ops that a location or the name of a layer means.
+def _places(report: Report, at: dict[int, set[int]]) -> frozenset[Place]:
+    """The places of ops of kernels."""
+    return frozenset(report.kernels[k].places[op] for k, ops in at.items() for op in ops)
 
-    Raises:
-      UsageError: no op is there.
-    """
-    layer = query.replace(".", "/")
-    found: dict[int, set[int]] = {}
-    for index, kernel in enumerate(report.kernels):
-        for op, name in enumerate(kernel.layers):
-            if layer and f"{name}/".startswith(f"{layer}/"):
-                found.setdefault(index, set()).add(op)
-    if found:
-        return found
-    locations = resolve(report, query)
-    for index, kernel in enumerate(report.kernels):
-        if held := {op for op, place in enumerate(kernel.ops) if place in locations}:
-            found[index] = held
-    if not found:
-        raise UsageError(
-            f"the ops at '{printable(query)}' are in no kernel: they were folded away or are copies"
-            " (--kernels lists the kernels)"
-        )
-    return found
+
+def _about_both(report: Report, a: frozenset[Place], b: frozenset[Place]) -> list[Decision]:
+    """The decisions about candidates with an op at each of two places, which may be equal."""
+    found = [
+        d for d in report.decisions if not a.isdisjoint(d.places) and not b.isdisjoint(d.places)
+    ]
+    return [d for d in found if a != b or sum(place in a for place in d.places) > 1]
 
 
 def _exchange_lines(boundary: Boundary) -> list[str]:
@@ -182,8 +128,9 @@ def why(report: Report, a: str, b: str) -> str:
 
     Args:
       report: the engine's report.
-      a: location of one op, as in `--explain`; the end of its path is enough. Of a compiled program
-        also the name of a layer, as `blocks.0.mlp.up`.
+      a: location of one op, as in `--explain`; the end of its path is enough. Or the name of a
+        layer, as `blocks.0.mlp.up`, of an op, as `linalg.softmax`, and of a compiled program the
+        name or number of a kernel, as `#3`.
       b: location of the other op.
 
     Raises:
@@ -191,12 +138,8 @@ def why(report: Report, a: str, b: str) -> str:
     """
     if report.kernels:
         return kernel_answer(report, a, b)
-    at_a, at_b = resolve(report, a), resolve(report, b)
-    both = [
-        d
-        for d in report.decisions
-        if not at_a.isdisjoint(d.ops) and (not at_b.isdisjoint(d.ops)) and _two_ops(d, at_a, at_b)
-    ]
+    at_a, at_b = places.candidates_at(report, a), places.candidates_at(report, b)
+    both = _about_both(report, at_a, at_b)
     lines = _distinct(
         f"yes: {match_name(d)} of @{printable(d.function)} put both in one group"
         for d in both
@@ -213,8 +156,3 @@ def why(report: Report, a: str, b: str) -> str:
         if at_a != at_b:
             lines += _alone(report, b, at_b)
     return "\n".join(lines) + "\n"
-
-
-def _two_ops(decision: Decision, a: frozenset[str], b: frozenset[str]) -> bool:
-    """Whether the candidate has two ops, one at `a` and one at `b`, which may be equal."""
-    return a != b or sum(location in a for location in decision.ops) > 1

@@ -56,7 +56,5 @@ def against(kernels: Sequence[FinalKernel], stock: Sequence[FinalKernel]) -> lis
 
 def _origins(kernel: FinalKernel) -> frozenset[tuple[str, str, str]]:
     """Function, location and layer of each source op that has a location."""
-    layers = kernel.layers or ("",) * len(kernel.ops)
     function = kernel.model_function
-    places = zip(kernel.ops, layers, strict=True)
-    return frozenset((function, op, layer) for op, layer in places if op != "-")
+    return frozenset((function, op, layer) for op, layer in kernel.places if op != "-")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -245,10 +246,20 @@ def _located(position: ir.Location | None, node: torch.fx.Node, context: ir.Cont
     return location
 
 
+_DYNAMO_ITEM = re.compile(r"\['([\w.]+)'\]")
+_DYNAMO_ROOT = re.compile(r"^[LG]\.")
+"""Local and global variables of the compiled function."""
+
+
 def _module_path(node: torch.fx.Node) -> str:
-    """The submodule whose code made the node, e.g. `blocks.0.norm`; empty for the model's own."""
+    """The submodule whose code made the node, e.g. `blocks.0.norm`; empty for the model's own.
+
+    Dynamo's path of a model that a compiled function calls, as `G['model'].blocks.0.norm`, is
+    `model.blocks.0.norm`.
+    """
     stack = list((node.meta.get("nn_module_stack") or {}).values())
-    return str(stack[-1][0]).removeprefix("L['self']").lstrip(".") if stack else ""
+    path = str(stack[-1][0]).removeprefix("L['self']") if stack else ""
+    return _DYNAMO_ROOT.sub("", _DYNAMO_ITEM.sub(r".\1", path)).lstrip(".")
 
 
 def tensor_names(specs: Any) -> list[str]:

@@ -89,7 +89,7 @@ def op_kinds(value: Any) -> tuple[str, ...]:
     for name in names:
         if not _OP_NAME.fullmatch(name):
             raise UsageError(
-                f"'{name}' is not an op name; write it with its dialect: linalg.matmul"
+                f"'{name}' is not an op name; write it with its dialect, as linalg.{name}"
             )
     return names
 

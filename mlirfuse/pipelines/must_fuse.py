@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from iree.compiler import ir
 
 from mlirfuse import cost
 from mlirfuse.core import Decision, MustFuseError, NoMatch, Reason, Report, UsageError
+from mlirfuse.final_kernels import Place
 from mlirfuse.options import FusionOptions
 from mlirfuse.structured.ir import marks, ops
 
@@ -66,11 +68,12 @@ class MustFuse:
         return frozenset(found)
 
     def requires(self, group: list[ir.Operation]) -> bool:
-        """Whether the ops of the group have to end in one group."""
-        computing = [op for op in group if cost.does_work(op)]
-        if not self or len(computing) < 2:
+        """Whether some of the ops, which may have others between them, have to end in one group."""
+        if not self:
             return False
-        return bool(frozenset.intersection(*map(self.groups_of, computing)))
+        computing = [op for op in group if cost.does_work(op)]
+        found = collections.Counter(name for op in computing for name in self.groups_of(op))
+        return any(count > 1 for count in found.values())
 
     def split_refusal(self, group: list[ir.Operation]) -> NoMatch | None:
         """Refuses a group that has some ops of a required group and leaves others of the block."""
@@ -131,32 +134,51 @@ def _computes(op: ir.Operation) -> bool:
     return op.name.startswith(_COMPUTING) and len(op.results) > 0 and cost.does_work(op)
 
 
-def _names(op: ir.Operation) -> set[str]:
+def _names(op: ir.Operation) -> set[Place]:
+    """Locations and layers of the ops that compute in an op."""
     inside = [o for o in ops.nested_ops(op) if _computes(o)]
-    return {ops.location_name(o.location) for o in inside or [op]}
+    return {(ops.location_name(o.location), marks.layer(o)) for o in inside or [op]}
 
 
 def _places(parts: list[ir.Operation]) -> list[str]:
-    return [min(_names(op)) for op in parts]
+    return [min(_names(op))[0] for op in parts]
 
 
 def _why(function: str, parts: list[ir.Operation], report: Report) -> str:
-    """The reason of the refusal that was about most of the parts; of the request itself last."""
+    """The reason of a tensor between two of the parts, else of a refusal about most of them."""
     names = [_names(op) for op in parts]
+    return (
+        _exchanged(names, report)
+        or _refused(function, names, report)
+        or "no pass takes them together (--explain shows what was considered)"
+    )
+
+
+def _exchanged(parts: list[set[Place]], report: Report) -> str:
+    """The reason of a tensor that one part writes and another one reads; empty without one."""
+    for boundary in report.boundaries:
+        sides = (set(report.kernels[i].places) for i in (boundary.source, boundary.target))
+        source, target = ({n for n, part in enumerate(parts) if part & side} for side in sides)
+        if source and target and source != target and boundary.reason is not Reason.MUST_FUSE:
+            detail = f" ({boundary.detail})" if boundary.detail else ""
+            reason = f"{boundary.reason.code}, {boundary.reason.text}{detail}"
+            return f"{reason}; hint: {boundary.reason.hint}"
+    return ""
+
+
+def _refused(function: str, parts: list[set[Place]], report: Report) -> str:
+    """The refusal that was about most of the parts; of the request itself last."""
     best: Decision | None = None
     most = (False, 1)
     for decision in report.decisions:
         if decision.taken or decision.reason is None or decision.function != function:
             continue
-        touched = sum(not found.isdisjoint(decision.ops) for found in names)
+        touched = sum(not part.isdisjoint(decision.places) for part in parts)
         rank = (decision.reason is not Reason.MUST_FUSE, touched)
         if touched > 1 and rank > most:
             best, most = decision, rank
     if best is None or best.reason is None:
-        for boundary in report.boundaries:
-            sides = (boundary.source_ops, boundary.target_ops)
-            if all(any(not found.isdisjoint(side) for found in names) for side in sides):
-                return f"{boundary.reason.code}, {boundary.reason.text}"
-        return "no pass takes them together (--explain shows what was considered)"
+        return ""
     detail = f" ({best.detail})" if best.detail else ""
-    return f"{best.pass_name} refused: {best.reason.code}, {best.reason.text}{detail}"
+    refusal = f"{best.reason.code}, {best.reason.text}{detail}"
+    return f"{best.pass_name} refused: {refusal}; hint: {best.reason.hint}"

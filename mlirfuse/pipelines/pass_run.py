@@ -329,6 +329,7 @@ class PassRunner:
             bytes_saved=gain.bytes_saved,
             gain_us=round(gain.microseconds, 3),
             forms_group=self._fusion.groups,
+            layers=tuple(map(marks.layer_of, places)),
         )
         report = self._run.report
         report.decisions.append(decision)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import itertools
+import re
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -15,8 +16,17 @@ from mlirfuse.profiling.result import Profile
 from mlirfuse.targets.base import GpuDevice
 
 CONTRACTION_INTENSITY = 16
-"""Operations for each element moved from which arithmetic is a contraction's: elementwise ops and
-reductions have fewer."""
+"""Operations for each element moved from which arithmetic is a contraction's, whatever the names:
+elementwise ops and reductions have fewer."""
+
+_CONTRACTION = re.compile(
+    r"linalg\.(\w*matmul|\w*matvec|vecmat|dot|contract|mmt4d|\w*conv_)\w*|iree_linalg_ext\.attention"
+    r"|(matmul|conv|attention|winograd)_\w*_kernel"
+)
+"""Names of ops and of kernel passes that compute contractions, few rows of them too."""
+
+_DISPATCH_OF_CONTRACTION = re.compile(r"_(\w*matmul|matvec|vecmat)(_like)?_\d")
+"""Names that IREE gives to a dispatch of a contraction; pooling is called a convolution."""
 
 _ALLOCATED_REGISTERS = 256
 """Registers that a warp gets at a time, on GPUs of NVIDIA since sm_30 (CUDA's occupancy table)."""
@@ -172,11 +182,18 @@ def _peak(facts: Sequence[FinalKernel], rates: Rates) -> float | None:
     if not facts or facts[0].flops is None:
         return None
     first = facts[0]
-    elements = sum(_elements(operand.shape) for operand in first.operands)
-    contraction = first.flops is not None and first.flops > CONTRACTION_INTENSITY * elements
     types = [operand.dtype for operand in first.operands if not operand.is_result]
     known = [rates.matmul[dtype] for dtype in types if dtype in rates.matmul]
-    return known[0] if contraction and known else rates.vector
+    return known[0] if known and _contracts(first) else rates.vector
+
+
+def _contracts(kernel: FinalKernel) -> bool:
+    """Whether the kernel computes a contraction, convolution or attention."""
+    if any(map(_CONTRACTION.fullmatch, (*kernel.op_names, kernel.code))):
+        return True
+    elements = sum(_elements(operand.shape) for operand in kernel.operands)
+    intense = kernel.flops is not None and kernel.flops > CONTRACTION_INTENSITY * elements
+    return intense or _DISPATCH_OF_CONTRACTION.search(kernel.name) is not None
 
 
 def _elements(shape: Sequence[int | None]) -> int:

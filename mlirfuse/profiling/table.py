@@ -64,9 +64,13 @@ def _after(profile: Measured, shown: int) -> list[str]:
         share = sum(kernel.share for kernel in rest)
         lines.append(f"{len(rest)} more kernels, {share:.1%} of the time")
     if rates.copy is not None:
-        lines.append(f"copy rate {rates.copy / 1e9:.1f} GB/s, {rates.copy_source}")
+        cached = any((kernel.copy_share or 0) > 1 for kernel in profile.kernels)
+        note = "; above 100%: a cache held the operands" if cached else ""
+        lines.append(f"copy rate {rates.copy / 1e9:.1f} GB/s, {rates.copy_source}{note}")
     if any(kernel.peak_share is not None for kernel in profile.kernels):
-        lines.append(f"peaks {rates.source}")
+        low = any((kernel.peak_share or 0) > 1 for kernel in profile.kernels)
+        note = "; above 100%: the device is faster than these rates say" if low else ""
+        lines.append(f"peaks {rates.source}{note}")
     if not any(kernel.ops for kernel in profile.kernels):
         lines.append("source ops, bytes and operations: not known, the program has no kernel list")
     comparison = profile.comparison

@@ -148,7 +148,9 @@ def add_reports(parser: Parser) -> None:
         "--candidates", **_text_or_json("every candidate with its score, taken or not, best first")
     )
     group.add_argument(
-        "--why", metavar="LOC,LOC", help="why the ops at two locations are, or are not, one group"
+        "--why",
+        metavar="LOC,LOC",
+        help="why two ops are, or are not, one kernel: locations, lines, layers, ops, or #KERNEL",
     )
     group.add_argument(
         "--graph",

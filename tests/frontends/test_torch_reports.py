@@ -77,6 +77,16 @@ def test_reports_of_the_last_graphs():
     assert program.explain()  # the report is kept
 
 
+def test_layers_of_a_model_that_a_function_calls_have_its_name():
+    """Not Dynamo's `G['LAYER']`."""
+    step = run(lambda x: torch.tanh(LAYER(x)))
+    (program,) = mlirfuse.torch_reports()[-1].programs
+    layers = {layer for kernel in program.report.kernels for layer in kernel.layers if layer}
+    assert layers == {"LAYER/0", "LAYER/1", "LAYER/2"}
+    assert explain.why(program.report, "LAYER.0", "LAYER.2").startswith("no: ")
+    del step
+
+
 def test_a_graph_that_pytorch_runs_has_a_report():
     model = nn.Linear(8, 8)
     torch.compile(model, backend="mlirfuse")(torch.randn(4, 8))

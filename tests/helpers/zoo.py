@@ -22,7 +22,7 @@ NEVER = frozenset(
 )
 """Reasons that a program compiled without switches must not have."""
 
-FORCED = frozenset({Reason.NOT_PROFITABLE, BoundaryReason.GROUP_ENDS})
+FORCED = frozenset({Reason.NOT_PROFITABLE, BoundaryReason.TWO_CONTRACTIONS})
 """Reasons whose hint is `--must-fuse`."""
 
 
@@ -59,6 +59,32 @@ def _holds(boundary, report):
 
 def _several_users(boundary, one, other, report):
     return len({b.target for b in report.boundaries if b.source == boundary.source}) > 1
+
+
+def _other_path(boundary, one, other, report):
+    """Whether a kernel that reads the first one's result comes before the second one."""
+    after, fresh = set(), {boundary.source}
+    direct = (boundary.source, boundary.target)
+    while fresh:
+        fresh = {
+            b.target
+            for b in report.boundaries
+            if b.source in fresh and (b.source, b.target) != direct
+        } - after
+        after |= fresh
+    return boundary.target in after
+
+
+def _repeated(boundary, one, other, report):
+    """Whether the second kernel has more elements to compute than the tensor has."""
+    size = math.prod(boundary.shape)
+    return any(math.prod(o.shape) > size for o in other.operands if o.is_result)
+
+
+def _next_reduction(boundary, one, other, report):
+    """Whether the first kernel reads more elements than the tensor has."""
+    size = math.prod(boundary.shape)
+    return any(math.prod(o.shape) > size for o in one.operands if not o.is_result)
 
 
 def _kernel_code(boundary, one, other, report):
@@ -111,6 +137,10 @@ def _group_ends(boundary, one, other, report):
 _CLAIMS = {
     Reason.DISABLED: _disabled,
     BoundaryReason.GROUP_ENDS: _group_ends,
+    BoundaryReason.OTHER_PATH: _other_path,
+    BoundaryReason.REPEATED_ELEMENTS: _repeated,
+    BoundaryReason.REDUCTION_FIRST: _repeated,
+    BoundaryReason.NEXT_REDUCTION: _next_reduction,
     BoundaryReason.SEVERAL_USERS: _several_users,
     BoundaryReason.KERNEL_CODE: _kernel_code,
     BoundaryReason.RESHAPED: _reshaped,

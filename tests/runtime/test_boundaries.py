@@ -18,10 +18,13 @@ from mlirfuse.final_kernels import FinalKernel, Operand
 from mlirfuse.structured.ir import kernel_roles as roles
 
 
+def written(shape):
+    return Operand(shape, "f32", 256, is_result=True)
+
+
 def kernel(name, *ops, code="iree", shape=(8, 8), layers=()):
-    written = Operand(shape, "f32", 256, is_result=True)
     names = ("linalg.generic",) * len(ops)
-    return FinalKernel(name, "main", ops, names, (written,), 256, 1, code, layers=layers)
+    return FinalKernel(name, "main", ops, names, (written(shape),), 256, 1, code, layers=layers)
 
 
 ONE, OTHER = kernel("one", "m.py:1:0"), kernel("other", "m.py:2:0")
@@ -41,15 +44,26 @@ PAIRS = {
     BoundaryReason.TWO_CONTRACTIONS: (roles.CONTRACTION, roles.CONTRACTION),
     BoundaryReason.CONTRACTION_OPERAND: (roles.REDUCTION, roles.CONTRACTION),
     BoundaryReason.ROWS_OF_TILES: (roles.CONTRACTION, roles.REDUCTION),
-    BoundaryReason.REDUCTION_FIRST: (roles.REDUCTION, roles.ELEMENTWISE),
-    BoundaryReason.NEXT_REDUCTION: (roles.REDUCTION, roles.REDUCTION),
     BoundaryReason.DATA_MOVEMENT: (roles.ELEMENTWISE, roles.MOVEMENT),
     BoundaryReason.COMPUTED_INDICES: (roles.ELEMENTWISE, roles.GATHER),
     BoundaryReason.OWN_KERNEL: (roles.ELEMENTWISE, roles.OPAQUE),
     BoundaryReason.NOT_TAKEN_TOGETHER: (roles.ELEMENTWISE, roles.ELEMENTWISE),
 }
 
+FEW, MANY = Operand((8,), "f32", 32), Operand((8, 8), "f32", 256)
+
 CHANGED = {
+    BoundaryReason.REDUCTION_FIRST: {
+        "kinds": (roles.REDUCTION, roles.ELEMENTWISE),
+        "shape": (8,),
+    },
+    BoundaryReason.NEXT_REDUCTION: {
+        "kinds": (roles.REDUCTION, roles.REDUCTION),
+        "shape": (8,),
+        "one": dataclasses.replace(ONE, operands=(MANY, written((8,)))),
+        "other": dataclasses.replace(OTHER, operands=(FEW, written((1,)))),
+    },
+    BoundaryReason.REPEATED_ELEMENTS: {"shape": (8,)},
     BoundaryReason.SEVERAL_USERS: {"users": 2},
     BoundaryReason.RESHAPED: {
         "through": frozenset({"flow.tensor.reshape"}),
@@ -66,7 +80,7 @@ CHANGED = {
 
 
 def test_every_reason_has_an_example():
-    assert PAIRS.keys() | CHANGED.keys() == set(BoundaryReason)
+    assert PAIRS.keys() | CHANGED.keys() | {BoundaryReason.OTHER_PATH} == set(BoundaryReason)
     codes = [r.code for r in (*Reason, *BoundaryReason)]
     assert len(set(codes)) == len(codes)
 
@@ -78,14 +92,44 @@ def test_reason_of_two_kinds_of_kernel(expected):
 
 @pytest.mark.parametrize("expected", CHANGED, ids=lambda r: r.code)
 def test_reason_of_one_property(expected):
-    assert reason(roles.ELEMENTWISE, roles.ELEMENTWISE, **CHANGED[expected]) is expected
+    kinds = (roles.ELEMENTWISE, roles.ELEMENTWISE)
+    kinds, changes = CHANGED[expected].get("kinds", kinds), dict(CHANGED[expected])
+    changes.pop("kinds", None)
+    assert reason(*kinds, **changes) is expected
 
 
 def test_a_reshape_that_only_splits_or_collapses_is_no_reason():
     through = CHANGED[BoundaryReason.RESHAPED]["through"]
-    flat = dataclasses.replace(OTHER, operands=(Operand((64,), "f32", 256),))
+    flat = dataclasses.replace(OTHER, operands=(Operand((64,), "f32", 256), written((64,))))
     found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, through=through, other=flat)
-    assert found is BoundaryReason.DIFFERENT_SPACES
+    assert found is BoundaryReason.NOT_TAKEN_TOGETHER
+
+
+def test_a_kernel_between_the_two_comes_before_refusals():
+    """A residual: what is added at the end is also needed on the way there."""
+    kernels = ONE, kernel("between", "m.py:3:0"), OTHER
+    exchanges = [
+        dataclasses.replace(PLAIN, source=s, target=t) for s, t in [(0, 1), (1, 2), (0, 2)]
+    ]
+    program = FinalProgram(kernels, (roles.ELEMENTWISE,) * 3, tuple(exchanges))
+    refusals = [refused(Reason.NOT_PROFITABLE, *BOTH)]
+    found = {(b.source, b.target): b.reason for b in boundaries.of_program(program, refusals)}
+    assert found[0, 2] is BoundaryReason.OTHER_PATH
+    assert found[0, 1] is found[1, 2] is BoundaryReason.NOT_TAKEN_TOGETHER
+
+
+def test_a_kernel_of_ours_that_has_its_own_code_is_not_one_of_iree():
+    """A scan of ours takes elementwise ops; only that of IREE takes none."""
+    one = kernel("one", "m.py:1:0", code="scan_vector_kernel")
+    assert reason(roles.OPAQUE, roles.ELEMENTWISE, one=one) is BoundaryReason.KERNEL_CODE
+    assert reason(roles.OPAQUE, roles.ELEMENTWISE) is BoundaryReason.OWN_KERNEL
+
+
+def test_the_user_of_a_kernel_of_ours_is_no_reason():
+    """A kernel takes no other ops, however few kernels read its result."""
+    one = kernel("one", "m.py:1:0", code="sort_vector_kernel")
+    found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, one=one, users=2)
+    assert found is BoundaryReason.KERNEL_CODE
 
 
 def refused(why, *ops, **changes):
@@ -115,11 +159,49 @@ def test_other_refusals_do_not_decide(other):
     assert found is BoundaryReason.NOT_TAKEN_TOGETHER
 
 
-def test_the_kinds_of_kernel_come_before_refusals_and_the_user_before_all():
+def test_a_refusal_of_both_comes_before_the_kinds_of_kernel_and_the_user_before_all():
+    """Two contractions of one operand are a kernel where a pass takes them, as in SwiGLU."""
     pair = (roles.CONTRACTION, roles.CONTRACTION)
-    found = reason(*pair, refused(Reason.NOT_PROFITABLE, *BOTH))
-    assert found is BoundaryReason.TWO_CONTRACTIONS
-    assert reason(*pair, refused(Reason.NEVER_FUSE, *BOTH)) is Reason.NEVER_FUSE
+    assert reason(*pair) is BoundaryReason.TWO_CONTRACTIONS
+    found = refused(Reason.NOT_PROFITABLE, *BOTH)
+    assert reason(*pair, found) is Reason.NOT_PROFITABLE
+    assert reason(*pair, found, refused(Reason.NEVER_FUSE, *BOTH)) is Reason.NEVER_FUSE
+
+
+NORM = "norm"
+
+
+def layered(name, *layers):
+    """A kernel of ops of one line."""
+    return kernel(name, *("m.py:1:0",) * len(layers), layers=layers)
+
+
+def test_ops_of_one_line_are_told_apart_by_layer():
+    """Two layers of a loop: what was refused of one says nothing about the other."""
+    one, other = layered("one", "blocks/1/up"), layered("other", "blocks/1/down")
+    found = [
+        refused(Reason.NOT_PROFITABLE, "m.py:1:0", "m.py:1:0", layers=layers)
+        for layers in [("blocks/0/up", "blocks/0/down"), ("blocks/1/up", "blocks/1/down")]
+    ]
+    pair = (roles.ELEMENTWISE, roles.ELEMENTWISE)
+    plain = reason(*pair, found[0], one=one, other=other)
+    assert plain is BoundaryReason.NOT_TAKEN_TOGETHER
+    assert reason(*pair, found[1], one=one, other=other) is Reason.NOT_PROFITABLE
+
+
+def test_why_a_norm_is_several_kernels():
+    """Its mean is a kernel and the rest another one: the refusal of the whole norm decided."""
+    one, other = layered("mean", NORM), layered("rest", NORM)
+    changes = {"one": one, "other": other, "shape": (8,)}
+    pair = (roles.REDUCTION, roles.ELEMENTWISE)
+    whole = refused(Reason.FELL_BACK, *("m.py:1:0",) * 4, layers=(NORM,) * 4)
+    assert reason(*pair, whole, **changes) is Reason.FELL_BACK
+    last = refused(Reason.CONSTANT_UNVERIFIED, "m.py:1:0", layers=(NORM,))
+    assert reason(*pair, last, **changes) is Reason.CONSTANT_UNVERIFIED
+    grown = refused(Reason.WRONG_AXIS, "m.py:1:0", layers=(NORM,), pass_name="reduction_fusion")
+    assert reason(*pair, grown, whole, **changes) is Reason.FELL_BACK
+    elsewhere = refused(Reason.CONSTANT_UNVERIFIED, "m.py:1:0", layers=("other_norm",))
+    assert reason(*pair, elsewhere, **changes) is BoundaryReason.REDUCTION_FIRST
 
 
 def test_ops_of_one_line_are_told_apart_by_number():
@@ -218,8 +300,22 @@ def test_why_takes_layers_and_lines():
     (up,) = (k for k in entry.kernels if "up" in k.layers)
     assert len(up.ops) > 1
     assert explain.why(entry, "up", up.ops[-1]).startswith("yes: kernel ")
-    with pytest.raises(UsageError, match="no op at 'upp'"):
+    with pytest.raises(UsageError, match=r"no op at 'upp': .* nearest: 'up'"):
         explain.why(entry, "upp", "down")
+    assert explain.why(entry, "#0", entry.kernels[1].name) == explain.why(
+        entry, entry.kernels[0].name, "#1"
+    ).replace(f"{entry.kernels[0].name} and #1", f"#0 and {entry.kernels[1].name}")
+    assert explain.why(entry, "linalg.softmax", "down").startswith("no: ")
+
+
+def test_why_are_two_siblings_two_kernels():
+    """No tensor leads from one to the other: the refusal of a pass that considered both."""
+    one, other = layered("q_kernel", "q"), layered("k_kernel", "k")
+    found = refused(Reason.TARGET_OFF, "m.py:1:0", "m.py:1:0", layers=("q", "k"), kind=Kind.SIBLING)
+    answer = explain.why(report(found, kernels=[one, other]), "q", "k")
+    assert "no tensor leads from one to the other" in answer
+    assert Reason.TARGET_OFF.text in answer
+    assert Reason.TARGET_OFF.hint in answer
 
 
 def test_why_knows_a_layer_by_its_outer_layer_but_not_by_a_part_of_its_name():

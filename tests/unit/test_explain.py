@@ -1,5 +1,6 @@
 """The forms of a report: text, the table of candidates, `--why`, the HTML page."""
 
+import dataclasses
 import re
 import time
 
@@ -10,7 +11,7 @@ from helpers.explained import HOSTILE, REFUSED, decision, report
 from mlirfuse import explain
 from mlirfuse.boundaries import BoundaryReason
 from mlirfuse.core import Kind, MlirfuseError, PassRun, Reason, Report, UsageError
-from mlirfuse.explain import locations, page, plain
+from mlirfuse.explain import page, plain
 from mlirfuse.explain.savings import Savings
 from mlirfuse.options import FusionOptions, switches
 from mlirfuse.targets import model_errors
@@ -228,9 +229,22 @@ def test_why_without_any_candidate():
 
 def test_a_location_is_not_found_inside_a_longer_name():
     with pytest.raises(UsageError):
-        locations.resolve(report(decision()), "odel.py:10:3")
+        explain.why(report(decision()), "odel.py:10:3", "model.py:12:5")
     with pytest.raises(UsageError):
-        locations.resolve(report(decision()), "model.py:1")
+        explain.why(report(decision()), "model.py:1", "model.py:12:5")
+
+
+def test_why_takes_layers_and_ops_before_there_are_kernels():
+    """As in mlirfuse-opt."""
+    entry = report(
+        dataclasses.replace(
+            decision(), layers=("blocks/0/add", *("blocks/0/norm",) * (len(decision().ops) - 1))
+        )
+    )
+    assert explain.why(entry, "blocks.0.add", "blocks.0.norm").startswith("yes: ")
+    assert explain.why(entry, "blocks.0", "linalg.generic").startswith("yes: ")
+    with pytest.raises(UsageError, match=r"nearest: 'blocks\.0\.norm'"):
+        explain.why(entry, "blocks.0.nrom", "blocks.0.add")
 
 
 # --- page --------------------------------------------------------------------------------------

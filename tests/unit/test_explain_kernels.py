@@ -122,18 +122,18 @@ def test_kinds_of_ops_are_named_once_and_without_constants():
         kernel("x", *"abcd"),
         op_names=("arith.constant", "linalg.matmul", "linalg.generic", "linalg.generic"),
     )
-    assert op_kinds(made) == "matmul + generic"
-    assert op_kinds(dataclasses.replace(made, op_names=("arith.constant",))) == "constant"
+    assert op_kinds(made) == "linalg.matmul + linalg.generic"
+    assert op_kinds(dataclasses.replace(made, op_names=("arith.constant",))) == "arith.constant"
 
 
 def test_graphs_in_files_have_kernels_and_reasons():
     text = dot.text(compiled())
-    assert "#0 first\\ngeneric: formed by IREE\\n(8xf32) -> 8xf32\\ncode of IREE" in text
+    assert "#0 first\\nlinalg.generic: formed by IREE\\n(8xf32) -> 8xf32\\ncode of IREE" in text
     (edge,) = [line for line in text.splitlines() if "->" in line and "op0 -> op1" in line]
     assert 'label="32 B\\nreshaped"' in edge
     assert BoundaryReason.RESHAPED.hint in edge
     (shown,) = model_explorer.document(compiled())["graphs"]
-    assert [node["label"] for node in shown["nodes"]] == ["#0 generic", "#1 generic", "#2 generic"]
+    assert [node["label"] for node in shown["nodes"]] == [f"#{i} linalg.generic" for i in range(3)]
     assert {"key": "code", "value": "row_triton_kernel"} in shown["nodes"][1]["attrs"]
     (overlay,) = shown["tasksData"]["edgeOverlaysDataListLeftPane"][0]["overlays"]
     assert overlay["name"] == BoundaryReason.RESHAPED.text

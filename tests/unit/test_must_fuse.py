@@ -93,3 +93,62 @@ class Marked(torch.nn.Module):
     def forward(self, x):
         with mlirfuse.region("all", fuse="must"):
             return self.linear(self.norm(x))
+
+
+class Gated(torch.nn.Module):
+    """SwiGLU: the ops between the two named layers are named by nobody."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = torch.nn.Linear(64, 160, bias=False)
+        self.up = torch.nn.Linear(64, 160, bias=False)
+
+    def forward(self, x):
+        return torch.nn.functional.silu(self.gate(x)) * self.up(x)
+
+
+def test_two_layers_are_fused_with_the_ops_between_them():
+    """The pass refuses the pair, which does not pay on a CPU; a request comes first."""
+    model, x = Gated().eval(), torch.randn(16, 64, generator=torch.Generator().manual_seed(2))
+    switches = {"enable_pass": ["inference_swiglu_fusion"], "cache": False}
+    program = mlirfuse.compile(model, (x,), must_fuse=[("gate", "up")], **switches)
+    (kernel,) = program.kernels
+    assert kernel.pass_name == "inference_swiglu_fusion"
+    torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_the_refusal_is_that_of_the_named_layers():
+    """Two blocks of one class: the lines of the model are those of the other block too."""
+    model = torch.nn.ModuleList([Gated(), Gated()]).eval()
+
+    class Both(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = model
+
+        def forward(self, x):
+            return self.blocks[1](self.blocks[0](x)[:, :64])
+
+    with pytest.raises(MustFuseError, match=r"target_off, .*: cpu\); hint: switch it on with"):
+        mlirfuse.compile(
+            Both(), (torch.ones(16, 64),), must_fuse=[("blocks.1.gate", "blocks.1.up")], cache=False
+        )
+
+
+class NormAndLinear(torch.nn.Module):
+    """Two layers of one line."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(32)
+        self.up = torch.nn.Linear(32, 64)
+
+    def forward(self, x):
+        return self.up(self.norm(x))
+
+
+def test_the_tensor_between_the_two_layers_is_the_reason():
+    with pytest.raises(MustFuseError, match=r"contraction_operand, .*; hint: fold the work"):
+        mlirfuse.compile(
+            NormAndLinear().eval(), (torch.ones(8, 32),), must_fuse=[("norm", "up")], cache=False
+        )

@@ -271,6 +271,7 @@ def test_config_errors_name_the_file(places, text, fragment):
         ({"fusion_limit": True}, "--fusion-limit: takes a number"),
         ({"numerics": "loose"}, "known: exact, reassociating, any"),
         ({"skip_op_kind": "matmul"}, "'matmul' is not an op name"),
+        ({"skip_op_kind": "softmax"}, "write it with its dialect, as linalg.softmax"),
         ({"pipeline": " "}, "--pipeline: takes"),
         ({"pipeline": 3}, "--pipeline: takes"),
         ({"horizontal": "maybe"}, "--horizontal: takes on or off"),

@@ -119,6 +119,32 @@ def test_the_peak_of_a_contraction_is_that_of_matmuls():
     assert made.peak_share == pytest.approx(1e10 / 1e11)
 
 
+@pytest.mark.parametrize(
+    ("name", "op", "code", "share"),
+    [
+        ("main_dispatch_0", "linalg.matmul", "iree", 0.01),
+        ("matmul_0123", "linalg.generic", "matmul_vector_kernel", 0.01),
+        ("main_dispatch_3_matvec_like_16x4_f32", "linalg.generic", "iree", 0.01),
+        ("main_dispatch_0_conv_8x8x2x2_f32", "linalg.generic", "iree", 0.1),  # pooling
+        ("rows_0123", "linalg.generic", "row_vector_kernel", 0.1),
+    ],
+)
+def test_a_contraction_of_few_rows_is_one_by_its_names(name, op, code, share):
+    """Eight rows have few operations for an element: their peak was that of elementwise ops."""
+    found = capture((20_000, [(name, 0, 10_000)]))
+    fact = dataclasses.replace(kernel(name, flops=10_000, code=code), op_names=(op,))
+    (made,) = profile(found, [fact]).kernels
+    assert made.peak_share == pytest.approx(share)
+
+
+def test_shares_above_the_rates_are_explained():
+    found = capture((20_000, [("k", 0, 1_000)]))
+    (fact,) = [kernel("k", flops=20_000)]
+    shown = profile(found, [fact]).text()
+    assert "a cache held the operands" in shown
+    assert "the device is faster than these rates say" in shown
+
+
 def test_a_kernel_without_facts_has_a_name_and_times():
     (made,) = profile(capture((20_000, [("k", 0, 16_000)]))).kernels
     assert (made.bytes, made.flops, made.bound, made.code, made.ops) == (None, None, None, None, ())

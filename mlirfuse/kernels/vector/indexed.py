@@ -163,12 +163,16 @@ class Indexed(Pointwise):
 
 
 def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
-    """The axes that a scalar in the body of an elementwise op depends on."""
+    """The axes that a scalar in the body of an elementwise op depends on; outside of it none."""
     if isinstance(value.owner, ir.Block):
-        argument = ir.BlockArgument(value)
-        index_map = ops.plain_maps(value.owner.owner.operation)[argument.arg_number]
+        owner = value.owner.owner.operation
+        if not ops.is_generic(owner):
+            return set()
+        index_map = ops.plain_maps(owner)[ir.BlockArgument(value).arg_number]
         return {_axis(loops[loop]) for loop in index_map if loop is not None}
     op = value.owner.operation
+    if op.parent is None or not ops.is_generic(op.parent.operation):
+        return set()
     if op.name == "linalg.index":
         return {_axis(loops[int(op.attributes["dim"].value)])}
     if op.name == "tensor.extract":

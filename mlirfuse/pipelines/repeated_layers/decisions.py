@@ -14,6 +14,7 @@ from mlirfuse.pipelines.repeated_layers.shorten import (
     NotReplicable,
     ShortModule,
 )
+from mlirfuse.structured.ir import marks
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,7 +90,13 @@ class ReplicatedDecisions:
         short = self._short
         detail = short.text(a.decision.detail, short.next_place)
         match = None if a.decision.match is None else b.decision.match
-        same = dataclasses.replace(a.decision, ops=b.decision.ops, match=match, detail=detail)
+        same = dataclasses.replace(
+            a.decision,
+            ops=b.decision.ops,
+            layers=b.decision.layers,
+            match=match,
+            detail=detail,
+        )
         return (
             same == b.decision
             and len(a.places) == len(b.places)
@@ -132,6 +139,9 @@ class ReplicatedDecisions:
         """The same decision that many layers later, with another index of the match."""
         short, detail = self._short, record.decision.detail
         names = tuple(short.name(place, shift) for place in record.places)
+        layers = tuple(marks.layer_of(short.location(place, shift)) for place in record.places)
         if shift:
             detail = short.text(detail, lambda place: short.shifted(place, shift))
-        return dataclasses.replace(record.decision, ops=names, match=match, detail=detail)
+        return dataclasses.replace(
+            record.decision, ops=names, layers=layers, match=match, detail=detail
+        )

@@ -145,7 +145,12 @@ def layer_of(location: ir.Location) -> str:
     It is the path of a PyTorch module, the JAX scopes without functions, marks and the op, or the
     name of an ONNX node without its last part.
     """
-    for frame in ops.source_frames(location):
+    return _layer(location.attr)
+
+
+@analysis_cache.per_attribute
+def _layer(attribute: ir.Attribute) -> str:
+    for frame in ops.source_frames(ir.Location.from_attr(attribute, attribute.context)):
         if frame.startswith(LAYER):
             return frame.removeprefix(LAYER).replace(".", "/")
         first, *scopes = frame.split("/")
