@@ -5,8 +5,8 @@
     %j = aten.where(%i < 0, %i + n, %i)
     %y = aten.index_put(%x, [%j], %v)
 
-IREE 3.13 wraps the indices of `aten.index`, but not those of `aten.index_put`: it writes in front of
-the tensor, into other tensors.
+IREE 3.13 wraps the indices of `aten.index`, but not those of `aten.index_put`: it writes in front
+of the tensor, into other tensors.
 """
 
 from __future__ import annotations

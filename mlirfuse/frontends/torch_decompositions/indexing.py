@@ -105,7 +105,7 @@ def _masked_put(
     values: torch.Tensor,
     accumulate: bool = False,
 ) -> Any:
-    """`x[:, mask] = values` as a selection: IREE's importer repeats a value along the wrong axis."""
+    """`x[:, mask] = v` as a selection: IREE's importer repeats a value along the wrong axis."""
     import torch
 
     given = [axis for axis, index in enumerate(indices) if index is not None]
