@@ -1,7 +1,7 @@
 """Compiles the cases of a group, calls the programs and compares their results.
 
-The cases of a group are one program where that compiles. A program that does not is halved until
-single cases remain: each failure has its case.
+The cases of a group are one program where that compiles with every part of mlirfuse. A program that
+does not is halved until single cases remain: each failure, and each part left out, has its case.
 """
 
 from __future__ import annotations
@@ -95,6 +95,9 @@ class Checker:
         contained = any(
             d.reason is Reason.FELL_BACK for d in fused.report.decisions if d.reason is not None
         )
+        if contained and len(cases) > 1:
+            # Each part that was left out has its case, as each failure has.
+            return self._halves(cases)
         arguments = program.arguments if program.example_inputs is None else program.example_inputs
         if self._programs is not None:
             self._keep(fused, arguments, cases)

@@ -109,3 +109,94 @@ func.func @no_rewrite_element_of_a_mask(%t: tensor<4xi1>) -> i1 {
   %c = tensor.extract %t[%c0] : tensor<4xi1>
   return %c : i1
 }
+
+// -----
+
+#m = affine_map<(m) -> (m)>
+
+// As of a complex quotient whose numerator is a number: is it infinite, and the divisor finite?
+// CHECK-LABEL: @mask_that_constants_decide
+// CHECK: %[[F:.*]] = arith.constant false
+// CHECK: %[[N:.*]] = linalg.fill ins(%[[F]] : i1)
+// CHECK-NOT: arith.andi
+// CHECK: return %[[N]]
+func.func @mask_that_constants_decide(%x: tensor<4xi1>) -> tensor<4xi1> {
+  %one = arith.constant 1.0 : f32
+  %infinity = arith.constant 0x7F800000 : f32
+  %ef = tensor.empty() : tensor<4xf32>
+  %e = tensor.empty() : tensor<4xi1>
+  %ones = linalg.fill ins(%one : f32) outs(%ef : tensor<4xf32>) -> tensor<4xf32>
+  %t = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%ones : tensor<4xf32>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: f32, %o: i1):
+    %g = arith.cmpf oeq, %i, %infinity : f32
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  %n = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel"]} ins(%t, %x : tensor<4xi1>, tensor<4xi1>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: i1, %j: i1, %o: i1):
+    %g = arith.andi %i, %j : i1
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  return %n : tensor<4xi1>
+}
+
+// -----
+
+#m = affine_map<(m) -> (m)>
+
+// CHECK-LABEL: @masks_of_two_constants
+// CHECK: %[[T:.*]] = arith.constant true
+// CHECK: %[[N:.*]] = linalg.fill ins(%[[T]] : i1)
+// CHECK: %[[U:.*]] = arith.constant true
+// CHECK: %[[O:.*]] = linalg.fill ins(%[[U]] : i1)
+// CHECK: return %[[N]], %[[O]]
+func.func @masks_of_two_constants(%x: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi1>) {
+  %true = arith.constant true
+  %false = arith.constant false
+  %e = tensor.empty() : tensor<4xi1>
+  %f = linalg.fill ins(%false : i1) outs(%e : tensor<4xi1>) -> tensor<4xi1>
+  %n = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%f : tensor<4xi1>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: i1, %o: i1):
+    %g = arith.xori %i, %true : i1
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  %p = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel"]} ins(%x, %n : tensor<4xi1>, tensor<4xi1>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: i1, %j: i1, %o: i1):
+    %g = arith.ori %i, %j : i1
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  return %n, %p : tensor<4xi1>, tensor<4xi1>
+}
+
+// -----
+
+#m = affine_map<(m) -> (m)>
+
+// The other operand decides; so does it where a comparison reads an argument.
+// CHECK-LABEL: @no_rewrite_undecided_masks
+// CHECK: arith.cmpf
+// CHECK: %[[A:.*]] = linalg.generic
+// CHECK: arith.andi
+// CHECK: %[[X:.*]] = linalg.generic
+// CHECK: arith.xori
+// CHECK: return %[[A]], %[[X]]
+func.func @no_rewrite_undecided_masks(%v: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>) {
+  %true = arith.constant true
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4xi1>
+  %x = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%v : tensor<4xf32>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: f32, %o: i1):
+    %g = arith.cmpf ogt, %i, %zero : f32
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  %a = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xi1>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: i1, %o: i1):
+    %g = arith.andi %i, %true : i1
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  %n = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xi1>) outs(%e : tensor<4xi1>) {
+  ^bb0(%i: i1, %o: i1):
+    %g = arith.xori %i, %true : i1
+    linalg.yield %g : i1
+  } -> tensor<4xi1>
+  return %a, %n : tensor<4xi1>, tensor<4xi1>
+}

@@ -6,7 +6,9 @@ traces; parameters are resources that are never copied.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -154,7 +156,7 @@ def import_file(
 
 
 def as_module(function: Callable[..., Any]) -> torch.nn.Module:
-    """A function of tensors as a module in evaluation mode."""
+    """A function of tensors as a module in evaluation mode, with the function's parameters."""
     import torch
 
     class FunctionModule(torch.nn.Module):  # type: ignore[misc]
@@ -163,6 +165,12 @@ def as_module(function: Callable[..., Any]) -> torch.nn.Module:
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
 
+    with contextlib.suppress(TypeError, ValueError):  # of a builtin
+        signature = inspect.signature(function)
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        FunctionModule.forward.__signature__ = signature.replace(  # type: ignore[attr-defined]
+            parameters=[own, *signature.parameters.values()]
+        )
     return FunctionModule().eval()
 
 

@@ -17,6 +17,7 @@ from mlirfuse.frontends.torch_bytes import return_bytes_signed
 from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
+from mlirfuse.frontends.torch_indices import wrap_indices
 from mlirfuse.frontends.torch_nodes import CurrentNode
 from mlirfuse.frontends.torch_scans import lower_scans
 from mlirfuse.frontends.torch_sums import split_sums
@@ -60,6 +61,7 @@ def lower_fx(
     context = ir.Context()
     current = CurrentNode()
     replace_empty(program.graph)
+    wrap_indices(program.graph)
     split_sums(program.graph)
     split_views(program.graph)
     split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)

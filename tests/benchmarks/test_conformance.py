@@ -13,6 +13,8 @@ from benchmarks.conformance.compare import difference, flat
 from benchmarks.conformance.run import suite_of
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Program
 from helpers.breaking_suite import BAD
+from helpers.explained import decision, report
+from mlirfuse.core import Reason
 
 SAMPLE = {
     "onnx": ("Clip", "BitShift", "RMSNormalization", "ArgMax"),
@@ -80,6 +82,30 @@ class Toy:
 def test_a_program_of_several_cases_is_halved_until_each_failure_has_its_case():
     outcomes = [r.outcome for r in Checker(Toy(), "cpu").group("toy")]
     assert outcomes == [Outcome.RIGHT, Outcome.RIGHT, Outcome.WRONG, Outcome.NOT_EXPORTED]
+
+
+class LeavingOut(Checker):
+    """Runs PyTorch itself, and reports a part left out of programs that compute exponentials."""
+
+    def _compiled(self, model, example_inputs):
+        exponentials = torch.exp(torch.arange(3.0))
+        parts = [d for d in model(*example_inputs) if torch.equal(d, exponentials)]
+        decisions = [decision(reason=Reason.FELL_BACK) for _ in parts]
+        return Called(model, report(*decisions))
+
+
+class Called:
+    def __init__(self, call, report):
+        self.call, self.report = call, report
+
+    def __call__(self, *arguments):
+        return self.call(*arguments)
+
+
+def test_a_part_left_out_has_its_case():
+    found = LeavingOut(Toy(), "cpu").group("toy")
+    assert [r.contained for r in found] == [False, True, False, False]
+    assert [r.outcome for r in found][:2] == [Outcome.RIGHT, Outcome.RIGHT]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from jax import lax
 import mlirfuse
 from helpers.jax_programs import check
 from helpers.stock_program import stock_program
+from mlirfuse.core import Reason
 from mlirfuse.frontends import import_model
 
 
@@ -32,6 +33,18 @@ def test_factorizations(rng):
         )
 
     check(function, a, tolerance=1e-4)
+
+
+def test_groups_of_complex_quotients_by_and_of_constants_compile(rng):
+    """Masks that constants decide were results of a group that IREE refuses."""
+    x = (rng.standard_normal(9) + 1j * rng.standard_normal(9)).astype(np.complex64)
+
+    def function(x):
+        return lax.integer_pow(x, -2), jnp.gradient(x), 1 / x
+
+    check(function, x, tolerance=1e-5)
+    program = mlirfuse.compile(function, (x,))
+    assert all(d.reason is not Reason.FELL_BACK for d in program.report.decisions)
 
 
 def test_factorizations_against_jax():

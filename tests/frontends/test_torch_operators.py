@@ -313,6 +313,61 @@ def test_indices():
     check(model, x, torch.tensor([2, 0, 1]), s)
 
 
+def test_negative_indices_of_updates_count_from_the_end():
+    """IREE wrote in front of the tensor, into other tensors of the program."""
+
+    def columns(x, j, v):
+        x = x.clone()
+        x[:, j] = v
+        return x
+
+    def model(x, y, i, j, v):
+        return (
+            torch.index_put(x, (i, j), v, accumulate=True),
+            torch.index_put(x, (i.int(), j), v),
+            torch.index_put(y, (j,), v.unsqueeze(1)),
+            columns(x, j[:2], v[:2]),
+            columns(x, torch.arange(2), v[:2]),
+            x + 1,
+        )
+
+    torch.manual_seed(0)
+    i, j = torch.tensor([0, 1, 2, -1]), torch.tensor([1, -5, 3, -2])
+    check(model, torch.randn(3, 5), torch.randn(6, 2), i, j, torch.randn(4))
+
+
+def test_negative_indices_of_updates_of_dynamic_sizes():
+    def model(x, i, v):
+        return torch.index_put(x, (i,), v)
+
+    rows = torch.export.Dim("rows", max=64)
+    i, v = torch.tensor([-1, 0]), torch.randn(2, 3)
+    example = (torch.randn(4, 3), i, v)
+    program = mlirfuse.compile(model, example, dynamic_shapes=({0: rows}, None, None))
+    x = torch.randn(7, 3)
+    torch.testing.assert_close(program(x, i, v), model(x, i, v))
+
+
+def test_masks_of_inner_axes():
+    def updated(x, mask, value):
+        x = x.clone()
+        x[:, mask] = value
+        return x
+
+    def model(x, mask, rows, few):
+        return (
+            updated(x, mask, 3.0),
+            updated(x, mask, few),
+            updated(x, mask, rows),
+            updated(x[..., 0], mask, rows[0, :, 0]),
+            torch.ops.aten.index_put.default(x, [None, mask], few, True),
+        )
+
+    torch.manual_seed(0)
+    mask = torch.tensor([True, False, True, False])
+    check(model, torch.randn(2, 4, 3), mask, torch.randn(2, 2, 3), torch.randn(2, 1, 3))
+
+
 def test_reductions_by_index_of_integers_and_booleans():
     def model(x, b, i, s):
         return (

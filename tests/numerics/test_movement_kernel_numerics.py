@@ -48,6 +48,29 @@ def rows_at_indices():
     return case("rows_at_indices", ROWS, inputs, lambda x, n: (x[n],), {PASS: 1}, 1)
 
 
+FIRST = """
+func.func @first_columns(%x: tensor<6x5x27xf32>) -> tensor<6x5x20xf32> {
+  %e = tensor.empty() : tensor<6x5x20xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>],
+      iterator_types = ["parallel", "parallel", "parallel"]} outs(%e : tensor<6x5x20xf32>) {
+  ^bb0(%o: f32):
+    %a = linalg.index 0 : index
+    %b = linalg.index 1 : index
+    %c = linalg.index 2 : index
+    %v = tensor.extract %x[%a, %b, %c] : tensor<6x5x27xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x5x20xf32>
+  return %g : tensor<6x5x20xf32>
+}
+"""
+
+
+def first_columns():
+    """The first elements of each row: the rows of the operand are longer."""
+    inputs = draw("f32", (6, 5, 27), special=1)
+    return case("first_columns", FIRST, inputs, lambda x: (x[..., :20],), {PASS: 1}, 1)
+
+
 def concatenated(name, sizes, inner, dtype="f32"):
     """Parts of some sizes along the second of three dimensions."""
     shapes, total = [(5, size, inner) for size in sizes], sum(sizes)
@@ -83,6 +106,7 @@ def cases():
         flipped("last_bf16", (5, 83), 1, "bf16"),
         flipped("last_f16", (5, 83), 1, "f16"),
         rows_at_indices(),
+        first_columns(),
         concatenated("cache_and_one_key", (127, 1), 64),
         concatenated("cache_and_one_key_bf16", (40, 1), 80, "bf16"),
         concatenated("short_parts", (1, 3, 6), 1),

@@ -16,6 +16,7 @@ from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Kind, MlirfuseError, MustFuseError, Reason, Report, UsageError
 from mlirfuse.final_kernels import FinalKernel, Operand
 from mlirfuse.structured.ir import kernel_roles as roles
+from mlirfuse.structured.ir.fusable_neighbors import nests
 
 
 def written(shape):
@@ -130,6 +131,27 @@ def test_the_user_of_a_kernel_of_ours_is_no_reason():
     one = kernel("one", "m.py:1:0", code="sort_vector_kernel")
     found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, one=one, users=2)
     assert found is BoundaryReason.KERNEL_CODE
+
+
+def test_a_tensor_of_as_many_bytes_but_fewer_elements_is_no_reshape():
+    through = CHANGED[BoundaryReason.RESHAPED]["through"]
+    wide = dataclasses.replace(OTHER, operands=(Operand((8, 4), "f64", 256),))
+    found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, through=through, other=wide)
+    assert found is BoundaryReason.RESHAPED
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ((8, 6), (2, 4, 6), True),
+        ((8, 6), (6, 8), False),
+        ((8, 6), (8, 3), False),
+        ((0, 4), (4, 0), True),
+        ((None, 4), (3, 5), True),
+    ],
+)
+def test_shapes_nest(before, after, expected):
+    assert nests(before, after) is expected
 
 
 def refused(why, *ops, **changes):

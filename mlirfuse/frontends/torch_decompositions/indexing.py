@@ -105,22 +105,25 @@ def _masked_put(
     values: torch.Tensor,
     accumulate: bool = False,
 ) -> Any:
-    """`x[mask] = values` as a selection: IREE's importer repeats a value along the wrong axis."""
+    """`x[:, mask] = v` as a selection: IREE's importer repeats a value along the wrong axis."""
     import torch
 
-    mask, rest = indices[0], indices[1:]
-    if mask is None or mask.dtype != torch.bool or any(index is not None for index in rest):
+    given = [axis for axis, index in enumerate(indices) if index is not None]
+    mask = indices[given[0]]
+    if len(given) > 1 or mask is None or mask.dtype != torch.bool:
         long = _of_long_indices(torch.ops.aten.index_put.default)
         return long(x, indices, values, accumulate)
     if is_empty(values):
         return x.clone()
-    inner = x.shape[mask.dim() :]
-    if values.dim() > len(inner) and values.shape[0] != 1:
-        rows = values.expand(values.shape[0], *inner)
-        place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
-        rows = rows.index_select(0, place.clamp(0, values.shape[0] - 1)).view(x.shape)
+    axis = given[0]
+    outer, inner = x.shape[:axis], x.shape[axis + mask.dim() :]
+    count = values.shape[-len(inner) - 1] if values.dim() > len(inner) else 1
+    rows = values.expand(*outer, count, *inner)
+    if count == 1:
+        rows = rows.view(*outer, *[1] * mask.dim(), *inner)
     else:
-        rows = (values.squeeze(0) if values.dim() > len(inner) else values).expand(x.shape)
+        place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
+        rows = rows.index_select(axis, place.clamp(0, count - 1)).view(x.shape)
     there = mask.view(*mask.shape, *[1] * len(inner))
     return torch.where(there, x + rows if accumulate else rows, x)
 

@@ -4,7 +4,7 @@ body = Indexed(writer, lanes, members, sizes, merged=2)
 body.vector(value, (0, Shifted((0, 1), -1, 99)), position)     99 minus the index of axis 1
 
 The last axes of the kernel may be merged to one: the index of the last of them counts the elements
-of all, as far as each operand has them as its last dimensions, or none of them.
+of all, as far as each operand has them whole as its last dimensions, or none of them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Indexed(Pointwise):
       writer: the lines of the kernel.
       lanes: elements of a vector.
       members: ops that the kernel computes.
-      num_axes: the kernel's axes, each of several elements.
+      sizes: the sizes of the kernel's axes, each of several elements.
       merged: how many of the last ones are one.
     """
 
@@ -45,13 +45,14 @@ class Indexed(Pointwise):
         writer: Writer,
         lanes: int,
         members: Collection[ir.Operation],
-        num_axes: int,
+        sizes: Sequence[int],
         merged: int = 1,
     ) -> None:
         super().__init__(writer, lanes)
         self._members = set(members)
         self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
-        self._merged = list(range(num_axes - merged, num_axes))
+        self._merged = list(range(len(sizes) - merged, len(sizes)))
+        self._inner_sizes = list(sizes[len(sizes) - merged + 1 :])
 
     def place(self, index: Index) -> Any:
         """An index in axes of the kernel, all of group 0, as a place."""
@@ -125,10 +126,13 @@ class Indexed(Pointwise):
         shape = list(ir.RankedTensorType(value_type).shape)
         places: list[Place] = list(axes)
         if len(self._merged) > 1:
-            dims = [p for p, size in zip(places, shape, strict=True) if size != 1]
-            among = [p for p in dims if _axis(p) in self._merged]
-            if among and dims[-len(self._merged) :] != self._merged:
-                raise NotMerged("an operand that does not have all merged axes, or flips one")
+            dims = [(p, size) for p, size in zip(places, shape, strict=True) if size != 1]
+            last = dims[-len(self._merged) :]
+            if any(_axis(p) in self._merged for p, _ in dims):
+                if [p for p, _ in last] != self._merged:
+                    raise NotMerged("an operand that does not have all merged axes, or flips one")
+                if [size for _, size in last[1:]] != self._inner_sizes:
+                    raise NotMerged("an operand of which a part of a merged axis is read")
         total, stride = Linear(), 1
         for size, place in zip(reversed(shape), reversed(places), strict=True):
             if size != 1:

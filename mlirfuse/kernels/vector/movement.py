@@ -99,7 +99,7 @@ class _MovementKernel:
         self.inner = [Linear()] * (merged - 1)
         self.extent = math.prod(sizes[len(sizes) - merged :])
         self.writer = Writer()
-        self.body = Indexed(self.writer, device.lanes, group, len(sizes), merged)
+        self.body = Indexed(self.writer, device.lanes, group, sizes, merged)
         numbers = iter(range(len(sizes)))
         shape = ops.shape(results[0])
         self.axes: Axes = tuple(None if size == 1 else next(numbers) for size in shape)

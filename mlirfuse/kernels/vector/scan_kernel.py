@@ -40,7 +40,7 @@ class ScanKernel(abc.ABC):
         self.sizes = [analysis.sizes[n] for n in kept]
         self.axis = self._numbers[analysis.axis]
         self.writer = Writer()
-        self.body = Indexed(self.writer, self.lanes, analysis.group, len(kept), self._merged())
+        self.body = Indexed(self.writer, self.lanes, analysis.group, self.sizes, self._merged())
         self.combiner = ScanCombiner(analysis, self.body)
         self._scanned = self._axes(analysis.index)
         self._whole = self._axes([(0, n) for n in range(len(analysis.sizes))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from iree.compiler import ir
@@ -147,10 +148,14 @@ def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:
 def nests(before: tuple[int | None, ...], after: tuple[int | None, ...]) -> bool:
     """Whether each dimension of one shape is split or collapsed to dimensions of the other.
 
-    The shapes have the same number of elements; with a dynamic size the answer is yes.
+    Shapes of different numbers of elements do not nest; with a dynamic size the answer is yes.
     """
     left, right = ([s for s in sizes if s is not None and s != 1] for sizes in (before, after))
     if None in before or None in after:
+        return True
+    if math.prod(left) != math.prod(right):
+        return False
+    if 0 in left:
         return True
     while left and right:
         a, b = left.pop(), right.pop()
