@@ -518,3 +518,27 @@ def test_circular_padding():
     x = torch.arange(2 * 5 * 6.0).reshape(2, 5, 6)
     check(model, x)
     assert "tensor.insert_slice" not in operations(import_model(model, (x,)))
+
+
+def test_losses_of_targets():
+    targets = torch.tensor([[1, 0, -1, 2, 3], [0, -1, 1, 2, 3], [4, 3, 2, 1, 0]])
+
+    class Losses(torch.nn.Module):
+        def forward(self, x, rows, classes):
+            margin = F.multilabel_margin_loss
+            return (
+                margin(x, targets),
+                margin(x, targets, reduction="none"),
+                margin(x[0], targets[0], reduction="sum"),
+                # The sum of the losses is larger than f16 can hold.
+                F.cross_entropy(rows, classes),
+                F.cross_entropy(rows.T[None], classes[None]),
+            )
+
+    torch.manual_seed(1)
+    x, rows = torch.randn(3, 5), (torch.randn(4096, 32) * 20).half()
+    inputs = (x, rows, torch.randint(0, 32, (4096,)))
+    found = mlirfuse.compile(Losses(), inputs, target="cpu")(*inputs)
+    expected = Losses()(x, rows.float(), inputs[2])
+    for one, other in zip(found, expected, strict=True):
+        assert torch.allclose(torch.as_tensor(one).float(), other, rtol=2e-3)

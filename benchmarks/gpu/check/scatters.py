@@ -48,7 +48,8 @@ def counted(chance: Chance) -> Work:
         return weights.new_zeros(bins).scatter_add(0, index, torch.sigmoid(weights))
 
     inputs = (Input((count,), "index", "i64", bins), Input((count,)))
-    return Work(program, inputs, chance.dtype(*FLOATS), f"{count} in {bins} bins")
+    words = f"{count} in {bins} bins"
+    return Work(program, inputs, chance.dtype(*FLOATS), words, reordered=True)
 
 
 def gradient_of_rows(chance: Chance) -> Work:

@@ -1,4 +1,4 @@
-"""Norms and reductions of half precision tensors, which accumulate in float32 as in PyTorch."""
+"""Norms, losses and reductions of half precision, which accumulate in float32 as in PyTorch."""
 
 from __future__ import annotations
 
@@ -32,6 +32,12 @@ def table(default: Table) -> Table:
         aten.avg_pool1d.default,
         aten.avg_pool2d.default,
         aten.avg_pool3d.default,
+        aten.nll_loss_forward.default,
+        aten.nll_loss2d_forward.default,
+        aten.std.correction,
+        aten.std_mean.correction,
+        aten.var.correction,
+        aten.var_mean.correction,
     )
     return {
         aten._native_batch_norm_legit_no_training.default: _batch_norm_inference,
