@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -177,22 +178,17 @@ class PlanArguments:
         kind = arrays.kind_of(x)
         key = (index, name, f"{kind} {getattr(x, 'device', '')}")
         if key not in self._placed:
-            self._placed[key] = _beside(float(value), x, kind)
+            self._placed[key] = _beside(float(value), spec.dtype, x, kind)
         return self._placed[key]
 
 
-def _beside(value: float, x: Any, kind: str | None) -> Any:
-    """A scalar of f32 as an array of the kind of another one, on its device."""
+def _beside(value: float, dtype: str, x: Any, kind: str | None) -> Any:
+    """A scalar of an element type as an array of the kind of another one, on its device."""
+    made = np.asarray(value, arrays.numpy_dtype(dtype))
     if kind == "torch":
-        return x.new_full((), value, dtype=_torch_float32(x))
+        return x.new_full((), value, dtype=getattr(sys.modules["torch"], made.dtype.name))
     if kind == "jax":
         import jax.numpy
 
-        return jax.numpy.asarray(value, dtype="float32")
-    return np.asarray(value, np.float32)
-
-
-def _torch_float32(x: Any) -> Any:
-    import sys
-
-    return sys.modules["torch"].float32
+        return jax.numpy.asarray(made)
+    return made

@@ -64,15 +64,6 @@ SEVERAL_FILTERS = Condition(
 """IREE drops the dimension: a convolution without output channels is a reduction."""
 
 
-def _is_wide(plan: Description, root: ops.Op | None) -> bool:
-    batch, *rest = plan.input.shape
-    return min(rest) > 1 and (batch > 1 or getattr(root, "mode", "") == "spatial")
-
-
-WIDE_IMAGES = Condition(Code.SHAPE, "an image with a size of 1", _is_wide)
-"""IREE drops the dimension of the image and reshapes the statistics in between."""
-
-
 def _is_covered(plan: Description, root: ops.Op | None) -> bool:
     if not isinstance(root, ops.ConvForward | ops.Pool):
         return True

@@ -18,7 +18,7 @@ from mlirfuse.fusion_plan.op_base import (
     need_rank,
 )
 from mlirfuse.fusion_plan.tensors import TensorSpec
-from mlirfuse.fusion_plan.windowed import POOLS, ConvForward, Geometry, Pool
+from mlirfuse.fusion_plan.windowed import CONVOLUTIONS, POOLS, ConvForward, Geometry, Pool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -292,6 +292,7 @@ OPS: Mapping[str, type[Op]] = {
 """Kind -> op."""
 
 __all__ = [
+    "CONVOLUTIONS",
     "INPUT",
     "MODES",
     "NORMS",

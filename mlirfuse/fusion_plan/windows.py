@@ -41,3 +41,28 @@ def windows(
             raise Refusal(Code.STRIDE, f"a stride is 1 or more, not {s}")
         sizes.append(span // s + 1)
     return tuple(sizes)
+
+
+def transposed_windows(
+    given: TensorSpec,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Spatial sizes of the result of a transposed convolution.
+
+    Raises:
+      Refusal: the padding leaves nothing of the result.
+    """
+    sizes = []
+    for axis, k, s, p, d in zip(given.spatial_axes, kernel, stride, padding, dilation, strict=True):
+        if k < 1:
+            raise Refusal(Code.FILTER_SIZE, f"a filter has 1 element or more, not {k}")
+        if s < 1:
+            raise Refusal(Code.STRIDE, f"a stride is 1 or more, not {s}")
+        size = (given.shape[axis] - 1) * s - 2 * p + d * (k - 1) + 1
+        if size < 1:
+            raise Refusal(Code.PADDING, f"a padding of {p} leaves nothing of the result")
+        sizes.append(size)
+    return tuple(sizes)

@@ -1,5 +1,7 @@
 """Random fusion plans that are one kernel by the rules are one when they are compiled."""
 
+import json
+
 import pytest
 
 from benchmarks.fusion_plans import run
@@ -20,11 +22,32 @@ def _needs(target):
 
 @pytest.mark.parametrize("target", ["cpu", "vulkan"])
 def test_a_small_sample(target):
-    assert list(run.wrong(target, 5, seed=0)) == []
+    found = list(run.outcomes(target, 5, seed=0, call=target == "cpu"))
+    assert [str(outcome) for outcome in found if not outcome.ok] == []
+
+
+def test_the_record_has_the_whole_sample():
+    """Plans for each target, all of them one kernel with the right results."""
+    entries = {entry["target"]: entry for entry in json.loads(run.RESULTS.read_text())}
+    assert set(entries) == set(TARGETS)
+    assert sum(entry["plans"] for entry in entries.values()) == 500
+    for entry in entries.values():
+        assert entry["one_kernel"] == entry["plans"]
+        assert entry["right"] == entry["called"]
+    assert entries["cpu"]["called"] == entries["cpu"]["plans"]
+
+
+def test_a_run_is_recorded(tmp_path, capsys):
+    file = tmp_path / "results.json"
+    assert run.main(["--target=cpu", "--count=2", f"--results={file}"]) == 0
+    (entry,) = json.loads(file.read_text())
+    assert entry == json.loads(capsys.readouterr().out)
+    assert (entry["plans"], entry["one_kernel"], entry["called"], entry["right"]) == (2, 2, 2, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_sample(target):
     _needs(target)
-    assert list(run.wrong(target, 125, seed=0)) == []
+    found = run.outcomes(target, 125, seed=0, call=target == "cpu")
+    assert [str(outcome) for outcome in found if not outcome.ok] == []
