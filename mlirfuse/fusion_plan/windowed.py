@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar
 
 from mlirfuse.fusion_plan.codes import Code, Refusal
-from mlirfuse.fusion_plan.op_base import SCALAR, Derived, Op, need_image
+from mlirfuse.fusion_plan.op_base import SCALAR, Derived, Op, need_image, need_positive
 from mlirfuse.fusion_plan.tensors import TensorSpec
 from mlirfuse.fusion_plan.windows import spread, transposed_windows, windows
 
@@ -46,7 +46,9 @@ class ConvForward(Op):
         need_image(given)
         if self.mode not in CONVOLUTIONS:
             raise Refusal(Code.MODE, f"convolution mode '{self.mode}'")
-        if self.groups < 1 or given.channels % self.groups or self.filters % self.groups:
+        need_positive(self.filters, "the number of filters")
+        need_positive(self.groups, "the number of groups")
+        if given.channels % self.groups or self.filters % self.groups:
             raise Refusal(
                 Code.SHAPE,
                 f"{self.groups} groups of {given.channels} channels and {self.filters} filters",

@@ -253,6 +253,37 @@ def test_a_number_is_the_argument_of_a_tensor_without_dimensions(kind):
     assert float(plan.execute(x, args=args)) == 128.0
 
 
+def test_arguments_belong_to_the_ops_of_a_plan():
+    plan, x, args = cba()
+    before = plan.args()
+    conv, _bias, activation = plan.ops
+    other = planned(TensorSpec((4, 8)), ActivationForward("leaky_relu"))
+    with pytest.raises(UsageError, match="no activation"):
+        args.set_activation(conv, alpha=0.5)
+    for op in (other.ops[0], 3, -1):
+        with pytest.raises(UsageError, match="not of the plan"):
+            args.set_activation(op, alpha=0.5)
+    with pytest.raises(UsageError, match="'alpha' of activation is f32"):
+        args.set_activation(activation, alpha="half")
+    added = plan.activation("tanh")
+    with pytest.raises(UsageError, match="not of the plan"):
+        before.set_activation(added, alpha=0.5)
+    plan.compile()
+    with pytest.raises(UsageError, match="before an op was added"):
+        plan.execute(x, args=before)
+    with pytest.raises(UsageError, match="another plan"):
+        plan.execute(x, args=other.args())
+
+
+@pytest.mark.parametrize("number", [1, np.float64(1.0), np.int32(1), np.array(1.0)])
+def test_scalars_are_numbers_of_any_type(number):
+    plan, x, args = cba()
+    plan.compile()
+    want = plan.execute(x, args=args)
+    args.set_activation(2, alpha=number)
+    np.testing.assert_array_equal(plan.execute(x, args=args), want)
+
+
 def test_output_into_an_array_and_torch_tensors():
     torch = pytest.importorskip("torch")
     plan, x, args = cba()

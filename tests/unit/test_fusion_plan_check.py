@@ -20,6 +20,12 @@ def plan(text, spec=IMAGE, layout="", target="cpu"):
     return FusionPlan.of(parse(text, TensorSpec.parse(spec, layout)), target)
 
 
+def conv(*parameters, **named):
+    made = FusionPlan(input=TensorSpec.parse(IMAGE, ""))
+    made.conv_forward(*parameters, **named)
+    return made
+
+
 needs_triton = pytest.mark.skipif(triton_compiler.missing() is not None, reason="no Triton")
 
 REFUSED = [
@@ -36,6 +42,14 @@ REFUSED = [
     (Code.PADDING, plan("maxpool k3 p2"), "padding=0"),
     (Code.MODE, plan("conv 8 mirrored"), "mode=convolution"),
     (Code.MODE, plan("batch_norm per_channel"), "mode=spatial"),
+    (Code.SHAPE, conv(0), ""),
+    (Code.SHAPE, conv("8"), ""),
+    (Code.SHAPE, conv(8, kernel=2.5), "kernel=3"),
+    (Code.PADDING, conv(8, padding=-1), "padding=0"),
+    (Code.PADDING, conv(8, padding=17, mode="transpose"), "padding=0"),
+    (Code.FILTER_SIZE, conv(8, dilation=0), "dilation=1"),
+    (Code.SHAPE, plan("attention 0", "1x2x8x16xf32"), "keys=None"),
+    (Code.SHAPE, plan("matmul 0", "4x8xf32"), ""),
     (Code.ACTIVATION, plan("conv 8 -> activation mish"), "mode=relu"),
     (Code.MISSING_OP, plan(""), "activation added"),
     (Code.MISSING_OP, plan("pasthru"), "mode=relu"),
