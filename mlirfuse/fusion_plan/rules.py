@@ -86,6 +86,7 @@ _CONVOLUTION = ("convolution",)
 _MATMUL, _ATTENTION = (ops.Matmul.kind,), (ops.Attention.kind,)
 _ROWS = (ops.Norm.kind, ops.Softmax.kind, ops.Reduce.kind)
 _TRAINING = (ops.BatchNormForwardTraining.kind, ops.BatchNormBackward.kind)
+_CHANNELS_FIRST = tuple(layout for layout in LAYOUTS if not layout.endswith("C"))
 _CHANNELS_LAST = tuple(layout for layout in LAYOUTS if layout.endswith("C"))
 
 _PADDED_ON_CPU = tuple(layout for layout in LAYOUTS if layout != "NCW")
@@ -229,6 +230,14 @@ _SPIRV = (
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, reductions in a group",
         prologue=True,
+    ),
+    Rule(
+        roots=_TRAINING,
+        strategies=(ONE_GROUP,),
+        source="IREE, reductions in a group",
+        prologue=True,
+        layouts=_CHANNELS_FIRST,
+        modes=("spatial",),
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="IREE, elementwise ops"),
     _COMPUTED,

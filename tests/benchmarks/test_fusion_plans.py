@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
 
-from benchmarks.fusion_plans import run
+from benchmarks.fusion_plans import run, speed
+from mlirfuse.fusion_plan import TensorSpec
 from mlirfuse.fusion_plan.rules import TARGETS
+from mlirfuse.fusion_plan.text import parse
 from mlirfuse.kernels import triton_compiler
 
 
@@ -51,3 +54,20 @@ def test_a_sample(target):
     _needs(target)
     found = run.outcomes(target, 125, seed=0, call=target == "cpu")
     assert [str(outcome) for outcome in found if not outcome.ok] == []
+
+
+def test_the_speed_of_a_plan_and_its_ops(tmp_path, capsys):
+    folder = tmp_path / "results"
+    arguments = ["--only=NA, 512", "--batch=2", "--rounds=2", f"--results={folder}"]
+    assert speed.main(arguments) == 0
+    (row,) = json.loads((folder / "fusion_plan_speed.partial.json").read_text())["rows"]
+    assert row["ours_ms"] > 0
+    assert row["peers"][speed.SEPARATE] > 0
+    assert "<svg" in (folder / "fusion_plan_speed.partial.svg").read_text()
+    assert "NA, 512 channels of 7x7" in capsys.readouterr().out
+
+
+def test_both_sides_compute_the_same():
+    plan = parse("conv 3x3 p1 8 -> bias -> relu", TensorSpec((2, 4, 9, 9), "f32", "NCHW"))
+    fused, separate = speed.sides(plan, "cpu").values()
+    np.testing.assert_allclose(fused(), separate(), atol=1e-5)

@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from helpers import plan_reference
+from helpers import plan_reference, software_vulkan
 from mlirfuse.core import CallError, UsageError
 from mlirfuse.fusion_plan import (
     ACTIVATIONS,
@@ -136,6 +136,18 @@ def test_gradients_of_batch_norms(mode, layout):
     relu = ActivationBackward("relu")
     check_numerics(planned(image(layout), relu, BatchNormBackward(mode)))
     check_numerics(planned(image(layout, "f16"), relu, BatchNormBackward(mode), Bias()))
+
+
+def test_on_vulkan(vulkan):
+    """Windows at computed positions, and the reductions of a batch norm in one group."""
+    try:
+        for conv in (CONVS["grouped, padded"], CONVS["transposed"]):
+            check_numerics(planned(image(), conv, Bias(), target=vulkan))
+        check_numerics(planned(image(), BatchNormForwardTraining(), target=vulkan))
+        check_numerics(planned(image(), BatchNormBackward(), Bias(), target=vulkan))
+    finally:
+        compiled.forget()
+        software_vulkan.free()
 
 
 def test_the_batch_norm_of_one_image():

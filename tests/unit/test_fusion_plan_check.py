@@ -53,7 +53,9 @@ REFUSED = [
     (Code.ACTIVATION, plan("conv 8 -> activation mish"), "mode=relu"),
     (Code.MISSING_OP, plan(""), "activation added"),
     (Code.MISSING_OP, plan("pasthru"), "mode=relu"),
-    (Code.TARGET, plan("batch_norm_backward", target="vulkan"), "target cpu"),
+    (Code.MODE, plan("batch_norm_backward per_activation", target="vulkan"), "mode=spatial"),
+    (Code.LAYOUT, plan("batch_norm_backward", layout="NHWC", target="vulkan"), "layout NCHW"),
+    (Code.TARGET, plan("attention", "1x2x8x16xf32", target="vulkan"), "target cpu"),
     (Code.OPERANDS, plan(" -> ".join(["batch_norm"] * 3)), "without batch_norm_inference"),
 ]
 
