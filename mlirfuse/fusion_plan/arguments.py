@@ -218,7 +218,9 @@ class PlanArguments:
 
 def _is_number(value: Any) -> bool:
     """Whether it is a number, or an array of numpy without dimensions."""
-    return isinstance(value, numbers.Number | np.generic | np.ndarray) and np.ndim(value) == 0
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0
+    return isinstance(value, numbers.Number | np.generic)
 
 
 def _beside(value: float, dtype: str, x: Any, kind: str | None) -> Any:
