@@ -16,8 +16,10 @@ from mlirfuse.fusion_plan.conditions import (
     COVERED,
     FORMS,
     SEVERAL_FILTERS,
+    SEVERAL_SUMS,
     SEVERAL_WINDOWS,
     UNPADDED,
+    UNSHARED_SUMS,
     WIDE_GROUPED_FILTERS,
     Condition,
     form,
@@ -224,12 +226,14 @@ _SPIRV = (
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, a matmul with its epilogue",
         layouts=("",),
+        dtypes=("f32", "f16"),
     ),
     Rule(
         roots=_ROWS,
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, reductions in a group",
         prologue=True,
+        conditions=(SEVERAL_SUMS,),
     ),
     Rule(
         roots=_TRAINING,
@@ -240,7 +244,7 @@ _SPIRV = (
         modes=("spatial",),
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="IREE, elementwise ops"),
-    _COMPUTED,
+    dataclasses.replace(_COMPUTED, conditions=(UNSHARED_SUMS,)),
 )
 
 TABLE: Mapping[str, tuple[Rule, ...]] = {
