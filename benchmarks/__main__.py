@@ -25,6 +25,7 @@ OWN_MAIN = {
     "models": "benchmarks.families.run",
     "tune": "benchmarks.tune.measure",
     "fusion_plans": "benchmarks.fusion_plans.run",
+    "fusion_plan_speed": "benchmarks.fusion_plans.speed",
 }
 """Suite with a command line of its own -> the module whose `main` takes it."""
 

@@ -16,6 +16,11 @@ _SIZES = (1, 2, 5, 7, 8, 13, 14, 16, 28, 33)
 _CHANNELS = (1, 3, 4, 8, 12, 16, 32, 40)
 _ROWS = (1, 2, 4, 7, 16, 31, 64, 100)
 _COLUMNS = (1, 3, 8, 17, 32, 50, 64, 128, 200, 384, 1000)
+_MANY_COLUMNS = (20000, 100000)
+_MANY_CHANNELS = (256, 512)
+_RARELY = 0.1
+"""Share of the plans with few rows of many columns or few pixels of many channels, which kernels
+may split."""
 
 
 def plans(seed: int) -> Iterator[Description]:
@@ -53,10 +58,16 @@ def _image(rng: random.Random) -> TensorSpec:
     largest = 8 if "D" in layout else 33
     sizes = {letter: rng.choice([s for s in _SIZES if s <= largest]) for letter in "DHW"}
     sizes |= {"N": rng.choice((1, 2, 3)), "C": rng.choice(_CHANNELS)}
+    if rng.random() < _RARELY:
+        sizes = {letter: min(size, 7) for letter, size in sizes.items()}
+        sizes["C"] = rng.choice(_MANY_CHANNELS)
     return TensorSpec(tuple(sizes[letter] for letter in layout), rng.choice(DTYPES), layout)
 
 
 def _rows(rng: random.Random) -> TensorSpec:
+    if rng.random() < _RARELY:
+        shape = (rng.choice((1, 2, 4)), rng.choice(_MANY_COLUMNS))
+        return TensorSpec(shape, rng.choice(DTYPES))
     shape = [rng.choice(_ROWS) for _ in range(rng.choice((1, 1, 2)))]
     return TensorSpec((*shape, rng.choice(_COLUMNS)), rng.choice(DTYPES))
 
@@ -78,9 +89,9 @@ def _root(rng: random.Random, kind: str, spec: TensorSpec) -> Op:
         groups = rng.choice((1, 1, 1, 2, spec.channels))
         filters = spec.channels if groups == spec.channels else groups * rng.choice((1, 2, 4, 8))
         padding = rng.choice((0, window // 2))
-        return ops.ConvForward(
-            filters, window, rng.choice((1, 1, 2)), padding, rng.choice((1, 1, 1, 2)), groups
-        )
+        stride, dilation = rng.choice((1, 1, 2)), rng.choice((1, 1, 1, 2))
+        mode = ops.CONVOLUTIONS[rng.random() < 0.15]
+        return ops.ConvForward(filters, window, stride, padding, dilation, groups, mode)
     if kind == "pool":
         window = rng.choice((2, 3, 5))
         padding = rng.choice((0, window // 2))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -9,7 +11,7 @@ import numpy as np
 
 from mlirfuse.core import UsageError, nearest
 from mlirfuse.fusion_plan.codes import Code, FusionPlanError
-from mlirfuse.fusion_plan.ops import Derived
+from mlirfuse.fusion_plan.ops import Derived, Op
 from mlirfuse.runtime import arrays
 
 
@@ -19,6 +21,10 @@ class FusionOp(Protocol):
     @property
     def index(self) -> int:
         """Its place among the plan's ops."""
+
+    @property
+    def op(self) -> Op:
+        """Its parameters."""
 
 
 DEFAULTS: Mapping[str, float] = {
@@ -34,11 +40,15 @@ DEFAULTS: Mapping[str, float] = {
 
 
 class PlanArguments:
-    """Values of the arguments of the ops of one plan; a set of arguments serves many calls."""
+    """Values of the arguments of the ops of one plan; a set of arguments serves many calls.
 
-    def __init__(self, derived: Sequence[Derived], kinds: Sequence[str]) -> None:
+    Attributes:
+      ops: the ops of the plan.
+    """
+
+    def __init__(self, derived: Sequence[Derived], ops: Sequence[Op]) -> None:
+        self.ops = tuple(ops)
         self._derived = derived
-        self._kinds = kinds
         self._values: dict[tuple[int, str], Any] = {}
         self._placed: dict[tuple[int, str, str], Any] = {}
 
@@ -46,17 +56,35 @@ class PlanArguments:
         """Sets arguments of an op by their names in `op.tensors`.
 
         Raises:
-          UsageError: the op has no such argument.
+          UsageError: the op is not of this plan, or has no such argument, or a scalar is no number.
         """
-        index = op if isinstance(op, int) else op.index
+        index = self._index(op)
         known = self._derived[index].arguments
         for name, value in values.items():
+            kind = self.ops[index].kind
             if name not in known:
-                kind = self._kinds[index]
                 raise UsageError(f"{kind} has no argument '{name}'{nearest(name, known)}")
+            if isinstance(value, str) or (value is None and name in DEFAULTS):
+                raise UsageError(f"argument '{name}' of {kind} is {known[name]}, not {value!r}")
             self._values[index, name] = value
             for placed in [p for p in self._placed if p[:2] == (index, name)]:
                 del self._placed[placed]
+
+    def _index(self, op: FusionOp | int) -> int:
+        """The place of an op in the plan.
+
+        Raises:
+          UsageError: it is not of this plan.
+        """
+        index = op if isinstance(op, int) else op.index
+        known = 0 <= index < len(self.ops)
+        if not known or (not isinstance(op, int) and op.op != self.ops[index]):
+            shown = index if isinstance(op, int) else f"{index}, {op.op.kind},"
+            kinds = ", ".join(each.kind for each in self.ops)
+            raise UsageError(
+                f"op {shown} is not of the plan of these arguments, whose ops are {kinds}"
+            )
+        return index
 
     def set_conv(
         self, op: FusionOp | int, alpha: float = 1.0, beta: float = 0.0, weights: Any = None
@@ -87,8 +115,15 @@ class PlanArguments:
     def set_activation(
         self, op: FusionOp | int, *, alpha: float = 1.0, beta: float = 1.0, gamma: float = 1.0
     ) -> None:
-        """Sets the scalars of an activation; those that its mode does not read are ignored."""
-        index = op if isinstance(op, int) else op.index
+        """Sets the scalars of an activation; those that its mode does not read are ignored.
+
+        Raises:
+          UsageError: the op is no activation of this plan.
+        """
+        index = self._index(op)
+        kind = self.ops[index].kind
+        if not kind.startswith("activation"):
+            raise UsageError(f"op {index}, {kind}, is no activation")
         given = {"alpha": alpha, "beta": beta, "gamma": gamma}
         read = self._derived[index].arguments
         self.set(index, **{name: value for name, value in given.items() if name in read})
@@ -170,29 +205,31 @@ class PlanArguments:
         if value is None:
             raise FusionPlanError(
                 Code.MISSING_ARGUMENT,
-                f"argument '{name}' of op {index}, {self._kinds[index]}, is not set: {spec}",
+                f"argument '{name}' of op {index}, {self.ops[index].kind}, is not set: {spec}",
             )
-        if spec.shape or arrays.kind_of(value) == arrays.kind_of(x):
-            return value
         kind = arrays.kind_of(x)
+        if spec.shape or (arrays.kind_of(value) == kind and not _is_number(value)):
+            return value
         key = (index, name, f"{kind} {getattr(x, 'device', '')}")
         if key not in self._placed:
-            self._placed[key] = _beside(float(value), x, kind)
+            self._placed[key] = _beside(float(value), spec.dtype, x, kind)
         return self._placed[key]
 
 
-def _beside(value: float, x: Any, kind: str | None) -> Any:
-    """A scalar of f32 as an array of the kind of another one, on its device."""
+def _is_number(value: Any) -> bool:
+    """Whether it is a number, or an array of numpy without dimensions."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0
+    return isinstance(value, numbers.Number | np.generic)
+
+
+def _beside(value: float, dtype: str, x: Any, kind: str | None) -> Any:
+    """A scalar of an element type as an array of the kind of another one, on its device."""
+    made = np.asarray(value, arrays.numpy_dtype(dtype))
     if kind == "torch":
-        return x.new_full((), value, dtype=_torch_float32(x))
+        return x.new_full((), value, dtype=getattr(sys.modules["torch"], made.dtype.name))
     if kind == "jax":
         import jax.numpy
 
-        return jax.numpy.asarray(value, dtype="float32")
-    return np.asarray(value, np.float32)
-
-
-def _torch_float32(x: Any) -> Any:
-    import sys
-
-    return sys.modules["torch"].float32
+        return jax.numpy.asarray(made)
+    return made

@@ -92,7 +92,7 @@ def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:
 
 
 _MODES = {
-    ops.ConvForward.kind: ("convolution",),
+    ops.ConvForward.kind: ops.CONVOLUTIONS,
     ops.BatchNormInference.kind: ops.MODES,
     ops.BatchNormForwardTraining.kind: ops.MODES,
     ops.BatchNormBackward.kind: ops.MODES,

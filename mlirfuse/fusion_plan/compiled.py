@@ -13,7 +13,7 @@ from mlirfuse.fusion_plan import find_db, rules
 from mlirfuse.fusion_plan.codes import Code, FusionPlanError
 from mlirfuse.fusion_plan.description import Description
 from mlirfuse.fusion_plan.program import Program, write
-from mlirfuse.fusion_plan.rules import Strategy
+from mlirfuse.fusion_plan.strategies import Strategy
 from mlirfuse.runtime.module import FusedModule
 from mlirfuse.targets.base import Target
 
@@ -82,15 +82,15 @@ def compiled(plan: Description, target: Target, *, find: bool, timeout: float | 
 
 def _compile(plan: Description, target: Target, *, find: bool, timeout: float | None) -> Compiled:
     rule = rules.find(plan, target)
-    program = write(plan.input, list(zip(plan.ops, plan.derived(), strict=True)))
     strategies = list(rule.strategies)
     if find:
-        return _fastest(plan, program, strategies, target, timeout)
+        return _fastest(plan, strategies, target, timeout)
     winner = find_db.winner(plan, target)
     strategies.sort(key=lambda s: s.name != winner)  # the order of the rule for the others
     failures = []
     for strategy in strategies:
-        made = _one_kernel(program, strategy, target, timeout)
+        program = written(plan, strategy)
+        made = one_kernel(program, strategy, target, timeout)
         if isinstance(made, FusedModule):
             return Compiled(made, program.arguments, strategy.name)
         failures.append(f"{strategy.name}: {made}")
@@ -99,7 +99,6 @@ def _compile(plan: Description, target: Target, *, find: bool, timeout: float | 
 
 def _fastest(
     plan: Description,
-    program: Program,
     strategies: Sequence[Strategy],
     target: Target,
     timeout: float | None,
@@ -109,23 +108,33 @@ def _fastest(
     Raises:
       FusionPlanError: none does.
     """
-    found = {}
+    found: dict[str, Compiled] = {}
     failures = []
     for strategy in strategies:
-        made = _one_kernel(program, strategy, target, timeout)
+        program = written(plan, strategy)
+        made = one_kernel(program, strategy, target, timeout)
         if isinstance(made, FusedModule):
-            found[strategy.name] = made
+            found[strategy.name] = Compiled(made, program.arguments, strategy.name)
         else:
             failures.append(f"{strategy.name}: {made}")
     if not found:
         raise FusionPlanError(Code.SEVERAL_KERNELS, f"{plan} on {target}: {'; '.join(failures)}")
-    times = find_db.measured(found)
+    times = find_db.measured({name: each.module for name, each in found.items()})
     best = min(times, key=times.__getitem__)
     find_db.store(plan, target, best, times)
-    return Compiled(found[best], program.arguments, best, times)
+    return dataclasses.replace(found[best], times=times)
 
 
-def _one_kernel(
+def written(plan: Description, strategy: Strategy) -> Program:
+    """The program of a plan that a strategy compiles."""
+    return write(
+        plan.input,
+        list(zip(plan.ops, plan.derived(), strict=True)),
+        computes_positions=strategy.computes_positions,
+    )
+
+
+def one_kernel(
     program: Program, strategy: Strategy, target: Target, timeout: float | None
 ) -> FusedModule | str:
     """The program with one kernel; the failure, or the kernels that it has instead."""

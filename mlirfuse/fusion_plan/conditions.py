@@ -64,15 +64,6 @@ SEVERAL_FILTERS = Condition(
 """IREE drops the dimension: a convolution without output channels is a reduction."""
 
 
-def _is_wide(plan: Description, root: ops.Op | None) -> bool:
-    batch, *rest = plan.input.shape
-    return min(rest) > 1 and (batch > 1 or getattr(root, "mode", "") == "spatial")
-
-
-WIDE_IMAGES = Condition(Code.SHAPE, "an image with a size of 1", _is_wide)
-"""IREE drops the dimension of the image and reshapes the statistics in between."""
-
-
 def _is_covered(plan: Description, root: ops.Op | None) -> bool:
     if not isinstance(root, ops.ConvForward | ops.Pool):
         return True
@@ -101,6 +92,33 @@ WIDE_GROUPED_FILTERS = Condition(
     lambda plan, root: form(plan, root) == "dense" or window(plan, root) > 1,
 )
 """IREE makes it a batched matmul, of which it transposes an operand in a further kernel."""
+
+
+SUBGROUP_SIZE = 32
+"""Lanes of a subgroup that IREE's SPIR-V code shares sums of whole multiples among."""
+
+
+def _is_shared(plan: Description, root: ops.Op | None) -> bool:
+    channels = plan.input.channels // root.groups if isinstance(root, ops.ConvForward) else 1
+    return channels * window(plan, root) % SUBGROUP_SIZE == 0
+
+
+UNSHARED_SUMS = Condition(
+    Code.SHAPE,
+    f"channels and taps of a filter whose product is a multiple of {SUBGROUP_SIZE}",
+    lambda plan, root: not _is_shared(plan, root),
+)
+"""IREE 3.13 does not lower gathers in sums that subgroups share (`memref.alloc` of indices)."""
+
+
+def _has_several_sums(plan: Description, root: ops.Op | None) -> bool:
+    if not isinstance(root, ops.Reduce) or plan.ops[-1] == root:
+        return True
+    return math.prod(root.derive(plan.input).output.shape) > 1
+
+
+SEVERAL_SUMS = Condition(Code.SHAPE, "one result before elementwise ops", _has_several_sums)
+"""IREE leaves a reduction of a long row to one number and its users apart, or does not lower it."""
 
 
 def windows_up_to(limit: int) -> Condition:

@@ -50,11 +50,11 @@ def _conv(chain: Chain, op: ops.ConvForward, given: TensorSpec, own: Mapping[str
         weights = m.reshaped(weights, groups, shape)
     elif grouped:
         in_channels, out_channels, weight_channels = ["g", "c"], ["g", "f"], (["g", "f"], ["c"])
-        image = m.reshaped(image, *_split(image.shape, axis, op.groups))
+        image = m.reshaped(image, *split(image.shape, axis, op.groups))
         low.insert(axis, 0)
         high.insert(axis, 0)
-        weights = m.reshaped(weights, *_split(weights.shape, 0, op.groups))
-        out_shape = list(_split(output.shape, axis, op.groups)[1])
+        weights = m.reshaped(weights, *split(weights.shape, 0, op.groups))
+        out_shape = list(split(output.shape, axis, op.groups)[1])
     else:
         in_channels, out_channels, weight_channels = ["c"], ["f"], (["f"], ["c"])
     image = m.padded(image, low, high, 0.0)
@@ -75,12 +75,17 @@ def _conv(chain: Chain, op: ops.ConvForward, given: TensorSpec, own: Mapping[str
 
     (made,) = m.generic([*y, *reduced], reduced, [Read(image, x), Read(weights, w)], [init], body)
     if grouped:
-        made = m.reshaped(made, _split(output.shape, axis, op.groups)[0], output.shape)
-    chain.become(made)
-    chain.pointwise(lambda b, x, load: b.op("arith.mulf", x, load(own["alpha"], ())))
+        made = m.reshaped(made, split(output.shape, axis, op.groups)[0], output.shape)
+    scaled(chain, made, own["alpha"])
 
 
-def _split(shape: Sequence[int], axis: int, groups: int) -> tuple[list[list[int]], tuple[int, ...]]:
+def scaled(chain: Chain, value: Tensor, alpha: Tensor) -> None:
+    """Continues with a convolution's sums, times a scalar."""
+    chain.become(value)
+    chain.pointwise(lambda b, x, load: b.op("arith.mulf", x, load(alpha, ())))
+
+
+def split(shape: Sequence[int], axis: int, groups: int) -> tuple[list[list[int]], tuple[int, ...]]:
     """Reassociation and shape for a dimension split into groups."""
     listed, sizes, at = [], [], 0
     for i, size in enumerate(shape):
@@ -128,18 +133,23 @@ def _pool(chain: Chain, op: ops.Pool, given: TensorSpec, own: Mapping[str, Tenso
     reads = [Read(image, tuple(at)), Read(window, tuple(taps))]
     (made,) = m.generic([*names, *taps], taps, reads, [init], body)
     chain.become(made)
-    if not largest:
-        counted = op.mode == "average_inclusive" or not any(padding)
-        if counted:
-            factor = 1.0 / math.prod(kernel)
-            chain.pointwise(lambda b, x, load: b.op("arith.mulf", x, b.constant(factor)))
-        else:
-            _divide(chain, op, given, output)
+    averaged(chain, op, given)
 
 
-def _divide(chain: Chain, op: ops.Pool, given: TensorSpec, output: TensorSpec) -> None:
-    """Divides by the number of elements of the image in each window, computed from the indices."""
+def averaged(chain: Chain, op: ops.Pool, given: TensorSpec) -> None:
+    """Divides the sums of windows by the number of their elements; a maximum stays as it is."""
+    if op.mode == "max":
+        return
     geometry = ops.Geometry.of(op, given)
+    if op.mode == "average_inclusive" or not any(geometry.padding):
+        factor = 1.0 / math.prod(geometry.kernel)
+        chain.pointwise(lambda b, x, load: b.op("arith.mulf", x, b.constant(factor)))
+    else:
+        _divide(chain, geometry, given)
+
+
+def _divide(chain: Chain, geometry: ops.Geometry, given: TensorSpec) -> None:
+    """Divides by the number of elements of the image in each window, computed from the indices."""
     kernel, strides, padding = geometry.kernel, geometry.stride, geometry.padding
 
     def step(b: Body, x: str, load: object) -> str:

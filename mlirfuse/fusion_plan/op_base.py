@@ -67,3 +67,13 @@ def need_rank(given: TensorSpec, kind: str) -> None:
     """
     if not given.shape:
         raise Refusal(Code.SHAPE, f"{kind} of a scalar")
+
+
+def need_positive(value: int, name: str) -> None:
+    """Checks that a parameter is a number of elements.
+
+    Raises:
+      Refusal: it is none, or is not positive.
+    """
+    if not isinstance(value, int) or value < 1:
+        raise Refusal(Code.SHAPE, f"{name} is a positive number, not {value!r}")

@@ -15,10 +15,11 @@ from mlirfuse.fusion_plan.op_base import (
     Derived,
     Op,
     need_image,
+    need_positive,
     need_rank,
 )
 from mlirfuse.fusion_plan.tensors import TensorSpec
-from mlirfuse.fusion_plan.windowed import POOLS, ConvForward, Geometry, Pool
+from mlirfuse.fusion_plan.windowed import CONVOLUTIONS, POOLS, ConvForward, Geometry, Pool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,6 +159,7 @@ class Matmul(Op):
             raise Refusal(Code.SHAPE, f"a matmul takes two dimensions or more, not {given}")
         if given.layout:
             raise Refusal(Code.LAYOUT, f"a matmul takes a row-major tensor, not {given.layout}")
+        need_positive(self.n, "the number of columns")
         k = given.shape[-1]
         weights = (self.n, k) if self.transposed else (k, self.n)
         output = TensorSpec((*given.shape[:-1], self.n), given.dtype)
@@ -224,7 +226,9 @@ class Attention(Op):
         if given.rank != 4:
             raise Refusal(Code.SHAPE, f"attention takes batch, heads, tokens and size, not {given}")
         batch, heads, queries, size = given.shape
-        other = TensorSpec((batch, heads, self.keys or queries, size), given.dtype, given.layout)
+        keys = queries if self.keys is None else self.keys
+        need_positive(keys, "the number of keys")
+        other = TensorSpec((batch, heads, keys, size), given.dtype, given.layout)
         return Derived(given, {"keys": other, "values": other})
 
     @staticmethod
@@ -292,6 +296,7 @@ OPS: Mapping[str, type[Op]] = {
 """Kind -> op."""
 
 __all__ = [
+    "CONVOLUTIONS",
     "INPUT",
     "MODES",
     "NORMS",

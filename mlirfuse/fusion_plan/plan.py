@@ -281,7 +281,7 @@ class FusionPlan:
         Raises:
           FusionPlanError: an op does not take its input.
         """
-        return PlanArguments(self.derived(), [op.kind for op in self._description.ops])
+        return PlanArguments(self.derived(), self._description.ops)
 
     def execute(self, x: Any, out: Any = None, args: PlanArguments | None = None) -> Any:
         """Runs the kernel.
@@ -297,10 +297,16 @@ class FusionPlan:
 
         Raises:
           FusionPlanError: the plan is not compiled, or an argument is not set.
+          UsageError: the arguments are those of other ops.
           CallError: an array is of another shape or type.
         """
         program = self._program()
-        values = (args or self.args()).flat(program.arguments, x)
+        args = self.args() if args is None else args
+        if args.ops != self._description.ops:
+            raise UsageError(
+                "the arguments are those of another plan, or from before an op was added"
+            )
+        values = args.flat(program.arguments, x)
         return program.module(x, *values, out=out)
 
     def _program(self) -> Compiled:

@@ -6,7 +6,13 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from mlirfuse.fusion_plan import image_ops, pointwise_ops, row_ops, training_ops
+from mlirfuse.fusion_plan import (
+    computed_windows,
+    image_ops,
+    pointwise_ops,
+    row_ops,
+    training_ops,
+)
 from mlirfuse.fusion_plan.chain import Chain
 from mlirfuse.fusion_plan.mlir_text import Module, Tensor
 from mlirfuse.fusion_plan.ops import Derived, Op
@@ -38,9 +44,22 @@ WRITERS: Mapping[str, Writer] = {
     **training_ops.WRITERS,
 }
 
+COMPUTED: Mapping[str, Writer] = {**WRITERS, **computed_windows.WRITERS}
+"""Writers of which those of windows compute the positions that they read."""
 
-def write(given: TensorSpec, chain_of: Sequence[tuple[Op, Derived]]) -> Program:
-    """The program of ops with their tensors."""
+
+def write(
+    given: TensorSpec, chain_of: Sequence[tuple[Op, Derived]], *, computes_positions: bool = False
+) -> Program:
+    """The program of ops with their tensors.
+
+    Args:
+      given: the first op's input.
+      chain_of: the ops with their tensors.
+      computes_positions: whether windows compute the positions that they read, in place of reading
+        a padded image; transposed convolutions need it.
+    """
+    writers = COMPUTED if computes_positions else WRITERS
     module = Module()
     x = Tensor("%input", given.shape, given.dtype)
     tensors = [x]
@@ -55,7 +74,7 @@ def write(given: TensorSpec, chain_of: Sequence[tuple[Op, Derived]]) -> Program:
             own[name] = Tensor(f"%op{index}_{name}", spec.shape, spec.dtype)
             tensors.append(own[name])
             arguments.append((index, name))
-        extra = WRITERS[op.kind](chain, op, current, own) or {}
+        extra = writers[op.kind](chain, op, current, own) or {}
         for name in derived.results:
             results.append((index, name))
             values.append(extra[name])

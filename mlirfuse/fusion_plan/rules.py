@@ -2,7 +2,7 @@
 
 A chain has one root, the op that is not elementwise, and elementwise ops before it (prologue) and
 after it (epilogue). Each rule follows from a kernel family or from one form of IREE's code
-generation, which its strategies name.
+generation; its strategies compile the chains that it takes.
 """
 
 from __future__ import annotations
@@ -16,15 +16,28 @@ from mlirfuse.fusion_plan.conditions import (
     COVERED,
     FORMS,
     SEVERAL_FILTERS,
+    SEVERAL_SUMS,
     SEVERAL_WINDOWS,
     UNPADDED,
+    UNSHARED_SUMS,
     WIDE_GROUPED_FILTERS,
-    WIDE_IMAGES,
     Condition,
     form,
     windows_up_to,
 )
 from mlirfuse.fusion_plan.description import Description
+from mlirfuse.fusion_plan.strategies import (
+    COMPUTED_IN_ONE_GROUP,
+    COMPUTED_POSITIONS,
+    FILTER_AS_GIVEN,
+    IREE,
+    KERNELS,
+    ONE_GROUP,
+    ONE_GROUP_IREE,
+    ONE_GROUP_UNSPLIT,
+    UNPACKED,
+    Strategy,
+)
 from mlirfuse.fusion_plan.tensors import DTYPES, LAYOUTS
 from mlirfuse.targets.base import Target
 
@@ -39,43 +52,6 @@ POINTWISE = frozenset(
     }
 )
 """Kinds that are elementwise, with operands broadcast."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
-    """A way to compile a program into one kernel: switches of `mlirfuse.compile`.
-
-    Attributes:
-      name: name in reports and in the find-db.
-      switches: values of `FusionOptions`.
-    """
-
-    name: str
-    switches: Mapping[str, object]
-
-
-KERNELS = Strategy(name="kernels", switches={})
-IREE = Strategy(name="iree", switches={"disable_feature": ("kernels",)})
-UNPACKED = Strategy(
-    name="unpacked",
-    switches={"disable_pass": ("conv_vector_kernel", "matmul_vector_kernel")},
-)
-FILTER_AS_GIVEN = Strategy(
-    name="filter_as_given", switches={"disable_pass": ("filter_layout_rewrite",)}
-)
-ONE_GROUP = Strategy(
-    name="one_group",
-    switches={
-        "load_pass": ("mlirfuse.fusion_plan.one_group_fusion:PASS",),
-        "pipeline": "one_group_fusion",
-        "disable_feature": ("fallback",),
-    },
-)
-ONE_GROUP_IREE = dataclasses.replace(
-    ONE_GROUP,
-    name="one_group_iree",
-    switches={**ONE_GROUP.switches, "disable_feature": ("fallback", "kernels")},
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +84,7 @@ class Rule:
 
 
 _CONV, _POOL = (ops.ConvForward.kind,), (ops.Pool.kind,)
+_CONVOLUTION = ("convolution",)
 _MATMUL, _ATTENTION = (ops.Matmul.kind,), (ops.Attention.kind,)
 _ROWS = (ops.Norm.kind, ops.Softmax.kind, ops.Reduce.kind)
 _TRAINING = (ops.BatchNormForwardTraining.kind, ops.BatchNormBackward.kind)
@@ -120,76 +97,84 @@ _PADDED_ON_CPU = tuple(layout for layout in LAYOUTS if layout != "NCW")
 MAX_POOL_WINDOW = 81
 """Elements of a window that the pooling kernels unroll."""
 
+_WINDOWS = (COMPUTED_POSITIONS, COMPUTED_IN_ONE_GROUP)
+"""Ways for windows of any form; the last ones, since other kernels read neighbors by vectors."""
+
+_COMPUTED = Rule(
+    roots=(*_CONV, *_POOL),
+    strategies=_WINDOWS,
+    source="IREE, a reduction that computes the positions of its elements",
+)
+
 _TRITON = (
     Rule(
         roots=_CONV,
-        strategies=(KERNELS, FILTER_AS_GIVEN, ONE_GROUP_IREE),
+        strategies=(KERNELS, FILTER_AS_GIVEN, ONE_GROUP_UNSPLIT, ONE_GROUP_IREE, *_WINDOWS),
         source="conv_triton_kernel",
-        conditions=(WIDE_GROUPED_FILTERS,),
+        modes=_CONVOLUTION,
+        conditions=(COVERED, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_POOL,
-        strategies=(KERNELS, ONE_GROUP_IREE),
+        strategies=(KERNELS, ONE_GROUP_IREE, *_WINDOWS),
         source="pool_triton_kernel",
         modes=("max", "average_inclusive"),
-        conditions=(windows_up_to(MAX_POOL_WINDOW),),
+        conditions=(COVERED, windows_up_to(MAX_POOL_WINDOW)),
     ),
     Rule(
         roots=_POOL,
-        strategies=(KERNELS, ONE_GROUP_IREE),
+        strategies=(KERNELS, ONE_GROUP_IREE, *_WINDOWS),
         source="pool_triton_kernel",
-        conditions=(UNPADDED, windows_up_to(MAX_POOL_WINDOW)),
+        conditions=(COVERED, UNPADDED, windows_up_to(MAX_POOL_WINDOW)),
     ),
-    Rule(roots=_MATMUL, strategies=(KERNELS,), source="matmul_triton_kernel", layouts=("",)),
+    Rule(
+        roots=_MATMUL,
+        strategies=(KERNELS, ONE_GROUP_UNSPLIT),
+        source="matmul_triton_kernel",
+        layouts=("",),
+    ),
     Rule(roots=_ATTENTION, strategies=(KERNELS, IREE), source="IREE, attention"),
-    Rule(roots=_ROWS, strategies=(KERNELS, IREE), source="row_triton_kernel", prologue=True),
     Rule(
-        roots=_TRAINING,
-        strategies=(KERNELS,),
+        roots=(*_ROWS, *_TRAINING),
+        strategies=(KERNELS, ONE_GROUP_UNSPLIT, IREE),
         source="row_triton_kernel",
         prologue=True,
-        layouts=_CHANNELS_FIRST,
-        conditions=(WIDE_IMAGES,),
-    ),
-    Rule(
-        roots=_TRAINING,
-        strategies=(KERNELS,),
-        source="row_triton_kernel",
-        prologue=True,
-        layouts=_CHANNELS_LAST,
-        modes=("per_activation",),
-        conditions=(WIDE_IMAGES,),
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="elementwise_triton_kernel"),
+    _COMPUTED,
 )
 
 _CPU = (
     Rule(
         roots=_CONV,
-        strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE),
+        strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE, *_WINDOWS),
         source="IREE, a convolution without a packed filter",
+        modes=_CONVOLUTION,
         layouts=_PADDED_ON_CPU,
         forms=("dense",),
-        conditions=(SEVERAL_FILTERS, SEVERAL_WINDOWS),
+        conditions=(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS),
     ),
     Rule(
         roots=_CONV,
-        strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE),
+        strategies=(KERNELS, UNPACKED, ONE_GROUP_IREE, *_WINDOWS),
         source="IREE, a convolution without a packed filter",
-        conditions=(UNPADDED, SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
+        modes=_CONVOLUTION,
+        conditions=(COVERED, UNPADDED, SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_CONV,
-        strategies=(ONE_GROUP_IREE,),
+        strategies=(ONE_GROUP_IREE, *_WINDOWS),
         source="IREE, a convolution in a group",
+        modes=_CONVOLUTION,
         layouts=_CHANNELS_LAST,
         forms=("grouped",),
-        conditions=(SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
+        conditions=(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_POOL,
-        strategies=(KERNELS, ONE_GROUP_IREE),
+        strategies=(KERNELS, ONE_GROUP_IREE, *_WINDOWS),
         source="pool_vector_kernel; IREE, a pooling in a group",
+        conditions=(COVERED,),
     ),
     Rule(
         roots=_MATMUL,
@@ -205,42 +190,61 @@ _CPU = (
         prologue=True,
     ),
     Rule(
-        roots=(ops.BatchNormForwardTraining.kind,),
-        strategies=(ONE_GROUP_IREE,),
-        source="IREE, reductions in a group",
-        conditions=(WIDE_IMAGES,),
+        roots=_TRAINING,
+        strategies=(KERNELS, ONE_GROUP_IREE),
+        source="row_vector_kernel; IREE, reductions in a group",
+        prologue=True,
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="IREE, elementwise ops"),
+    _COMPUTED,
 )
 
 _SPIRV = (
     Rule(
         roots=_CONV,
-        strategies=(KERNELS, ONE_GROUP),
+        strategies=(KERNELS, ONE_GROUP, *_WINDOWS),
         source="IREE, a convolution in a group",
+        modes=_CONVOLUTION,
         forms=("dense", "depthwise"),
-        conditions=(SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
+        conditions=(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
     ),
     Rule(
         roots=_CONV,
-        strategies=(KERNELS, ONE_GROUP),
+        strategies=(KERNELS, ONE_GROUP, *_WINDOWS),
         source="IREE, a convolution",
-        conditions=(UNPADDED, SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
+        modes=_CONVOLUTION,
+        conditions=(COVERED, UNPADDED, SEVERAL_FILTERS, WIDE_GROUPED_FILTERS),
     ),
-    Rule(roots=_POOL, strategies=(KERNELS, ONE_GROUP), source="IREE, a pooling in a group"),
+    Rule(
+        roots=_POOL,
+        strategies=(KERNELS, ONE_GROUP, *_WINDOWS),
+        source="IREE, a pooling in a group",
+        conditions=(COVERED,),
+    ),
     Rule(
         roots=_MATMUL,
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, a matmul with its epilogue",
         layouts=("",),
+        dtypes=("f32", "f16"),
     ),
     Rule(
         roots=_ROWS,
         strategies=(KERNELS, ONE_GROUP),
         source="IREE, reductions in a group",
         prologue=True,
+        conditions=(SEVERAL_SUMS,),
+    ),
+    Rule(
+        roots=_TRAINING,
+        strategies=(ONE_GROUP,),
+        source="IREE, reductions in a group",
+        prologue=True,
+        layouts=_CHANNELS_FIRST,
+        modes=("spatial",),
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="IREE, elementwise ops"),
+    dataclasses.replace(_COMPUTED, conditions=(UNSHARED_SUMS,)),
 )
 
 TABLE: Mapping[str, tuple[Rule, ...]] = {
@@ -350,10 +354,7 @@ def _failure(rule: Rule, plan: Description, target: Target) -> tuple[int, Refusa
             Code.LAYOUT,
             f"layout {plan.input.layout or 'row-major'} for {kind}",
         ),
-        *(
-            (c.holds(plan, root), c.code, f"{kind} with {c.detail}")
-            for c in (COVERED, *rule.conditions)
-        ),
+        *((c.holds(plan, root), c.code, f"{kind} with {c.detail}") for c in rule.conditions),
     ]
     for passed, (fits, code, detail) in enumerate(tests):
         if not fits:

@@ -97,23 +97,30 @@ def _backward(
     count = float(math.prod(given.shape[a] for a in over))
     every = everything(chain)
 
-    def normalized(b: Body, load: Load) -> str:
-        centered = b.op("arith.subf", load(own["x"], every), load(own["saved_mean"], axes))
-        return b.op("arith.mulf", centered, load(own["saved_inverse_deviation"], axes))
+    def centered(b: Body, load: Load) -> str:
+        return b.op("arith.subf", load(own["x"], every), load(own["saved_mean"], axes))
 
-    bias_gradient = reduced(chain, "sum", over)
-    chain.pointwise(lambda b, dy, load: b.op("arith.mulf", dy, normalized(b, load)))
-    scale_gradient = reduced(chain, "sum", over, chain.flush())
+    total = reduced(chain, "sum", over)
+    chain.pointwise(lambda b, dy, load: b.op("arith.mulf", dy, centered(b, load)))
+    products = reduced(chain, "sum", over, chain.flush())
     chain.become(gradient)
+    inverse = own["saved_inverse_deviation"]
+    scale_gradient, bias_gradient = _per_channel(
+        chain.module,
+        total.shape,
+        (products, inverse, total),
+        2,
+        lambda b, p, i, t: (b.op("arith.mulf", p, i), t),
+    )
 
     def step(b: Body, dy: str, load: Load) -> str:
-        mean = b.op("arith.divf", load(bias_gradient, axes), b.constant(count))
-        part = b.op("arith.divf", load(scale_gradient, axes), b.constant(count))
+        mean = b.op("arith.divf", load(total, axes), b.constant(count))
+        deviation = load(inverse, axes)
+        part = b.op("arith.divf", load(products, axes), b.constant(count))
+        part = b.op("arith.mulf", b.op("arith.mulf", part, deviation), deviation)
         rest = b.op("arith.subf", dy, mean)
-        rest = b.op("arith.subf", rest, b.op("arith.mulf", normalized(b, load), part))
-        factor = b.op(
-            "arith.mulf", load(own["scale"], axes), load(own["saved_inverse_deviation"], axes)
-        )
+        rest = b.op("arith.subf", rest, b.op("arith.mulf", centered(b, load), part))
+        factor = b.op("arith.mulf", load(own["scale"], axes), deviation)
         return b.op("arith.mulf", rest, factor)
 
     chain.pointwise(step)

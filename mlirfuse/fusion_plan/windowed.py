@@ -6,20 +6,25 @@ import dataclasses
 from typing import ClassVar
 
 from mlirfuse.fusion_plan.codes import Code, Refusal
-from mlirfuse.fusion_plan.op_base import SCALAR, Derived, Op, need_image
+from mlirfuse.fusion_plan.op_base import SCALAR, Derived, Op, need_image, need_positive
 from mlirfuse.fusion_plan.tensors import TensorSpec
-from mlirfuse.fusion_plan.windows import spread, windows
+from mlirfuse.fusion_plan.windows import spread, transposed_windows, windows
+
+CONVOLUTIONS = ("convolution", "transpose")
+"""Modes of convolutions; `transpose` is the gradient of a convolution's image, as in MIOpen."""
 
 
 @dataclasses.dataclass(frozen=True)
 class ConvForward(Op):
     """A convolution; the filter is F, C / groups and the window, or F, window, C with NHWC.
 
+    The filter of a transposed convolution is C, F / groups and the window, or C, window, F.
+
     Attributes:
       filters: output channels.
       kernel, stride, padding, dilation: by spatial dimension, or one for all.
       groups: groups of channels; as many as channels for a depthwise convolution.
-      mode: `convolution`, or `transpose`.
+      mode: one of `CONVOLUTIONS`.
     """
 
     kind: ClassVar[str] = "conv_forward"
@@ -31,29 +36,32 @@ class ConvForward(Op):
     groups: int = 1
     mode: str = "convolution"
 
+    @property
+    def is_transposed(self) -> bool:
+        """Whether each element of the image is spread over a window of the result."""
+        return self.mode == "transpose"
+
     def derive(self, given: TensorSpec) -> Derived:
         """The result and the filter; `alpha` scales the result."""
         need_image(given)
-        if self.mode != "convolution":
+        if self.mode not in CONVOLUTIONS:
             raise Refusal(Code.MODE, f"convolution mode '{self.mode}'")
-        if self.groups < 1 or given.channels % self.groups or self.filters % self.groups:
+        need_positive(self.filters, "the number of filters")
+        need_positive(self.groups, "the number of groups")
+        if given.channels % self.groups or self.filters % self.groups:
             raise Refusal(
                 Code.SHAPE,
                 f"{self.groups} groups of {given.channels} channels and {self.filters} filters",
             )
-        rank = len(given.spatial_axes)
-        kernel = spread(self.kernel, rank)
-        sizes = windows(
-            given,
-            kernel,
-            spread(self.stride, rank),
-            spread(self.padding, rank),
-            spread(self.dilation, rank),
-        )
-        part = given.channels // self.groups
+        geometry = Geometry.of(self, given)
+        outer, inner = self.filters, given.channels
+        if self.is_transposed:
+            outer, inner = inner, outer
+        part = inner // self.groups
         last = given.layout.endswith("C")
-        shape = (self.filters, *kernel, part) if last else (self.filters, part, *kernel)
+        shape = (outer, *geometry.kernel, part) if last else (outer, part, *geometry.kernel)
         weights = TensorSpec(shape, given.dtype, given.layout)
+        sizes = geometry.sizes
         output = given.with_spatial(self.filters, sizes)
         return Derived(output, {"weights": weights, "alpha": SCALAR})
 
@@ -92,7 +100,8 @@ class Geometry:
     Attributes:
       kernel, stride, padding, dilation: by dimension.
       sizes: windows of the result.
-      high: zeros that the windows read behind the image; negative for elements that none reads.
+      high: zeros that the windows read behind the image; negative for elements that none reads; 0
+        for a transposed convolution, whose windows are those of the result.
     """
 
     kernel: tuple[int, ...]
@@ -112,6 +121,9 @@ class Geometry:
         rank = len(given.spatial_axes)
         kernel, stride, padding = (spread(v, rank) for v in (op.kernel, op.stride, op.padding))
         dilation = spread(op.dilation if isinstance(op, ConvForward) else 1, rank)
+        if isinstance(op, ConvForward) and op.is_transposed:
+            sizes = transposed_windows(given, kernel, stride, padding, dilation)
+            return cls(kernel, stride, padding, dilation, sizes, (0,) * rank)
         sizes = windows(given, kernel, stride, padding, dilation)
         high = tuple(
             (sizes[i] - 1) * stride[i]

@@ -10,9 +10,11 @@ def spread(value: int | tuple[int, ...], rank: int) -> tuple[int, ...]:
     """The value for each dimension.
 
     Raises:
-      Refusal: there are values for another number of dimensions.
+      Refusal: there are values for another number of dimensions, or others than integers.
     """
-    values = (value,) * rank if isinstance(value, int) else tuple(value)
+    values = tuple(value) if isinstance(value, tuple | list) else (value,) * rank
+    if not all(isinstance(each, int) for each in values):
+        raise Refusal(Code.SHAPE, f"{value!r} is no size in elements")
     if len(values) != rank:
         raise Refusal(Code.SHAPE, f"{len(values)} values for {rank} spatial dimensions")
     return values
@@ -28,16 +30,58 @@ def windows(
     """Spatial sizes of the result of a convolution or pooling.
 
     Raises:
-      Refusal: a window does not fit into the padded image.
+      Refusal: a window does not fit into the padded image, or a number is too small.
     """
+    _check(kernel, stride, padding, dilation)
     sizes = []
     for axis, k, s, p, d in zip(given.spatial_axes, kernel, stride, padding, dilation, strict=True):
         span = given.shape[axis] + 2 * p - d * (k - 1) - 1
-        if k < 1 or span < 0:
+        if span < 0:
             raise Refusal(
                 Code.FILTER_SIZE, f"a filter of {k} does not fit into {given.shape[axis]} elements"
             )
-        if s < 1:
-            raise Refusal(Code.STRIDE, f"a stride is 1 or more, not {s}")
         sizes.append(span // s + 1)
     return tuple(sizes)
+
+
+def transposed_windows(
+    given: TensorSpec,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Spatial sizes of the result of a transposed convolution.
+
+    Raises:
+      Refusal: the padding leaves nothing of the result, or a number is too small.
+    """
+    _check(kernel, stride, padding, dilation)
+    sizes = []
+    for axis, k, s, p, d in zip(given.spatial_axes, kernel, stride, padding, dilation, strict=True):
+        size = (given.shape[axis] - 1) * s - 2 * p + d * (k - 1) + 1
+        if size < 1:
+            raise Refusal(Code.PADDING, f"a padding of {p} leaves nothing of the result")
+        sizes.append(size)
+    return tuple(sizes)
+
+
+def _check(
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> None:
+    """Checks the numbers of windows by themselves.
+
+    Raises:
+      Refusal: a number is too small.
+    """
+    if min(kernel) < 1:
+        raise Refusal(Code.FILTER_SIZE, f"a filter has 1 element or more, not {min(kernel)}")
+    if min(dilation) < 1:
+        raise Refusal(Code.FILTER_SIZE, f"a dilation is 1 or more, not {min(dilation)}")
+    if min(stride) < 1:
+        raise Refusal(Code.STRIDE, f"a stride is 1 or more, not {min(stride)}")
+    if min(padding) < 0:
+        raise Refusal(Code.PADDING, f"a padding is 0 or more, not {min(padding)}")

@@ -40,6 +40,7 @@ class KernelFamily(Generic[A, P, C]):
         chooses by problem and target where that is None.
       default_config: the configuration computed from the problem and the device.
       configs: the configurations that the tuner measures.
+      alone: the configuration without the kernels that combine parts or copy operands.
       entries: other names than the family's under which its configurations are filed, which
         `Problem.family` gives.
     """
@@ -52,6 +53,7 @@ class KernelFamily(Generic[A, P, C]):
     plan_analysis: Callable[[A, Target, C | None], Plan | NoMatch | None]
     default_config: Callable[[P, Target], C]
     configs: Callable[[P, Target], list[C]]
+    alone: Callable[[C], C] = lambda config: config
     entries: tuple[str, ...] = ()
 
     def plan(
@@ -68,6 +70,19 @@ class KernelFamily(Generic[A, P, C]):
         if analysis is None or isinstance(analysis, NoMatch):
             return analysis
         return self.plan_analysis(analysis, target, config)
+
+    def plan_alone(self, region: ir.Operation, target: Target) -> Plan | NoMatch | None:
+        """Plans one kernel for a region; None for a region that is not of this family.
+
+        Where the chosen configuration takes several, it is the computed one without them.
+        """
+        planned = self.plan(region, target)
+        if not isinstance(planned, Plan) or len(planned.kernels()) == 1:
+            return planned
+        problem = self.problem(region, target)
+        assert problem is not None
+        assert not isinstance(problem, NoMatch)
+        return self.plan(region, target, self.alone(self.default_config(problem, target)))
 
     def problem(self, region: ir.Operation, target: Target) -> P | NoMatch | None:
         """The problem of a region; None for a region that is not of this family."""

@@ -16,6 +16,7 @@ from mlirfuse.core import (
     Kind,
     Match,
     NoMatch,
+    NoOptions,
     Numerics,
     PassContext,
     Reason,
@@ -34,19 +35,42 @@ Profitable = Callable[[Plan, Target], NoMatch | None]
 """Refuses a plan that would not be profitable."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class SplitOptions:
+    """Options of passes whose kernels may be split.
+
+    Attributes:
+      several_kernels: whether a further kernel may combine the parts of a split sum, or copy an
+        operand; without it there is one kernel for a group, which may be slower.
+    """
+
+    several_kernels: bool = True
+
+
 def kernel_pass(
     name: str,
     summary: str,
     supports: Supports,
     source: str,
     profitable: Profitable = lambda plan, target: None,
+    supports_alone: Supports | None = None,
 ) -> FusionPass:
-    """A pass that replaces regions by kernels, whichever pass formed them."""
+    """A pass that replaces regions by kernels, whichever pass formed them.
+
+    Args:
+      name: as of `FusionPass`.
+      summary: as of `FusionPass`.
+      supports: plans the kernels of a region.
+      source: as of `FusionPass`.
+      profitable: refuses a plan.
+      supports_alone: the same with one kernel, for a pass that has `SplitOptions`.
+    """
     return FusionPass(
         name=name,
         summary=summary,
         roots=(ops.REGION,),
-        match=functools.partial(_match, supports=supports),
+        match=functools.partial(_match, supports=supports, supports_alone=supports_alone),
+        options=NoOptions if supports_alone is None else SplitOptions,
         profitable=lambda match, ctx: profitable(match.data, ctx.target),
         prefetch=prefetch,
         prepare=prepare,
@@ -88,7 +112,9 @@ def group_pass(
     return FusionPass(name=name, summary=summary, roots=roots, match=match, **{**common, **others})
 
 
-def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match | NoMatch | None:
+def _match(
+    region: ir.Operation, ctx: PassContext, supports: Supports, supports_alone: Supports | None
+) -> Match | NoMatch | None:
     """The match of a kernel pass at a region.
 
     On a target for which no kernels are built nothing is a match, and nothing is recorded; neither
@@ -96,6 +122,8 @@ def _match(region: ir.Operation, ctx: PassContext, supports: Supports) -> Match 
     """
     if not triton_compiler.supports(ctx.target) or not region.results:
         return None
+    if supports_alone is not None and not ctx.options.several_kernels:
+        supports = supports_alone
     try:
         plan = supports(region, ctx.target)
     except Exception as error:

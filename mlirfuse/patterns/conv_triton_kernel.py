@@ -27,5 +27,6 @@ PASS = passes.kernel_pass(
     name="conv_triton_kernel",
     summary="Convolution with its padding and elementwise epilogue as one Triton kernel",
     supports=CONVOLUTION.plan,
+    supports_alone=CONVOLUTION.plan_alone,
     source="Chetlur et al. 2014",
 )

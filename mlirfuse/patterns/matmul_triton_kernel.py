@@ -24,5 +24,6 @@ PASS = passes.kernel_pass(
     name="matmul_triton_kernel",
     summary="Contraction with its elementwise epilogue as one Triton kernel",
     supports=MATMUL.plan,
+    supports_alone=MATMUL.plan_alone,
     source="Tillet, Kung, Cox 2019",
 )

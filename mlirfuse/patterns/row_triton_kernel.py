@@ -31,6 +31,7 @@ PASS = passes.kernel_pass(
     name="row_triton_kernel",
     summary="Softmax, norms, losses and other reductions as Triton kernels",
     supports=REDUCTION.plan,
+    supports_alone=REDUCTION.plan_alone,
     profitable=profitable,
     source="Milakov, Gimelshein 2018",
 )

@@ -1,9 +1,14 @@
 """Random fusion plans that are one kernel by the rules are one when they are compiled."""
 
+import json
+
+import numpy as np
 import pytest
 
-from benchmarks.fusion_plans import run
+from benchmarks.fusion_plans import run, speed
+from mlirfuse.fusion_plan import TensorSpec
 from mlirfuse.fusion_plan.rules import TARGETS
+from mlirfuse.fusion_plan.text import parse
 from mlirfuse.kernels import triton_compiler
 
 
@@ -20,11 +25,48 @@ def _needs(target):
 
 @pytest.mark.parametrize("target", ["cpu", "vulkan"])
 def test_a_small_sample(target):
-    assert list(run.wrong(target, 5, seed=0)) == []
+    found = list(run.outcomes(target, 5, seed=0, call=target == "cpu"))
+    assert [str(outcome) for outcome in found if not outcome.ok] == []
+
+
+def test_the_record_has_no_wrong_plan():
+    """All plans of a recorded target are one kernel, and those that were called are right."""
+    entries = {entry["target"]: entry for entry in json.loads(run.RESULTS.read_text())}
+    assert entries["cpu"]["called"] == entries["cpu"]["plans"]
+    for entry in entries.values():
+        assert entry["plans"] >= 125
+        assert entry["one_kernel"] == entry["plans"]
+        assert entry["right"] == entry["called"]
+
+
+def test_a_run_is_recorded(tmp_path, capsys):
+    file = tmp_path / "results.json"
+    assert run.main(["--target=cpu", "--count=2", f"--results={file}"]) == 0
+    (entry,) = json.loads(file.read_text())
+    assert entry == json.loads(capsys.readouterr().out)
+    assert (entry["plans"], entry["one_kernel"], entry["called"], entry["right"]) == (2, 2, 2, 2)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_sample(target):
     _needs(target)
-    assert list(run.wrong(target, 125, seed=0)) == []
+    found = run.outcomes(target, 125, seed=0, call=target == "cpu")
+    assert [str(outcome) for outcome in found if not outcome.ok] == []
+
+
+def test_the_speed_of_a_plan_and_its_ops(tmp_path, capsys):
+    folder = tmp_path / "results"
+    arguments = ["--only=NA, 512", "--batch=2", "--rounds=2", f"--results={folder}"]
+    assert speed.main(arguments) == 0
+    (row,) = json.loads((folder / "fusion_plan_speed.partial.json").read_text())["rows"]
+    assert row["ours_ms"] > 0
+    assert row["peers"][speed.SEPARATE] > 0
+    assert "<svg" in (folder / "fusion_plan_speed.partial.svg").read_text()
+    assert "NA, 512 channels of 7x7" in capsys.readouterr().out
+
+
+def test_both_sides_compute_the_same():
+    plan = parse("conv 3x3 p1 8 -> bias -> relu", TensorSpec((2, 4, 9, 9), "f32", "NCHW"))
+    fused, separate = speed.sides(plan, "cpu").values()
+    np.testing.assert_allclose(fused(), separate(), atol=1e-5)

@@ -73,7 +73,37 @@ def _first(given, x):
     return np.moveaxis(x, given.channel_axis, 1) if given.layout else x
 
 
+def _transposed(op, given, x, own):
+    """Each element of the image times the filter, added to the window of the result it reaches."""
+    rank = len(given.spatial_axes)
+    kernel, stride, padding, dilation = (
+        windows.spread(v, rank) for v in (op.kernel, op.stride, op.padding, op.dilation)
+    )
+    image, w = _first(given, x), _first(given, own["weights"])
+    sizes = windows.transposed_windows(given, kernel, stride, padding, dilation)
+    whole = [
+        (n - 1) * s + d * (k - 1) + 1
+        for n, s, d, k in zip(image.shape[2:], stride, dilation, kernel, strict=True)
+    ]
+    y = np.zeros((image.shape[0], op.filters, *whole))
+    part, outs = image.shape[1] // op.groups, op.filters // op.groups
+    for tap in np.ndindex(*kernel):
+        at = tuple(
+            slice(t * d, t * d + s * (n - 1) + 1, s)
+            for t, d, s, n in zip(tap, dilation, stride, image.shape[2:], strict=True)
+        )
+        for g in range(op.groups):
+            f, c = slice(g * outs, (g + 1) * outs), slice(g * part, (g + 1) * part)
+            weights = w[(c, slice(None), *tap)]
+            y[(slice(None), f, *at)] += np.einsum("cf,nc...->nf...", weights, image[:, c])
+    kept = tuple(slice(p, p + n) for p, n in zip(padding, sizes, strict=True))
+    y = y[(slice(None), slice(None), *kept)]
+    return np.moveaxis(y * own["alpha"], 1, given.channel_axis), []
+
+
 def _conv(op, given, x, own):
+    if op.is_transposed:
+        return _transposed(op, given, x, own)
     rank = len(given.spatial_axes)
     kernel, stride, padding, dilation = (
         windows.spread(v, rank) for v in (op.kernel, op.stride, op.padding, op.dilation)
@@ -216,9 +246,9 @@ def random_values(plan, seed=0):
     values = {}
     for index, derived in enumerate(plan.derived()):
         for name, spec in derived.arguments.items():
-            if not spec.shape:
+            if not spec.shape and name in DEFAULTS:
                 continue
-            drawn = rng.standard_normal(spec.shape)
+            drawn = np.asarray(rng.standard_normal(spec.shape))
             if "variance" in name or "inverse" in name:
                 drawn = np.abs(drawn) + 0.5
             if name == "weights":

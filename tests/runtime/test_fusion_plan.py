@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from helpers import plan_reference
+from helpers import plan_reference, software_vulkan
 from mlirfuse.core import CallError, UsageError
 from mlirfuse.fusion_plan import (
     ACTIVATIONS,
@@ -20,6 +20,7 @@ from mlirfuse.fusion_plan.ops import (
     ActivationBackward,
     ActivationForward,
     Attention,
+    BatchNormBackward,
     BatchNormForwardTraining,
     BatchNormInference,
     Bias,
@@ -32,6 +33,7 @@ from mlirfuse.fusion_plan.ops import (
     Residual,
     Softmax,
 )
+from mlirfuse.runtime.arrays import numpy_dtype
 from mlirfuse.support.subprocess import run_tool
 
 TOLERANCE = {"f32": 2e-5, "f16": 2e-3, "bf16": 1.6e-2}
@@ -85,7 +87,14 @@ CONVS = {
     "dilated": ConvForward(16, 3, dilation=2, padding=2),
     "oblong": ConvForward(16, (1, 3), stride=(2, 1), padding=(0, 1)),
     "grouped": ConvForward(16, 3, groups=2),
+    "grouped, padded": ConvForward(16, 3, padding=1, groups=2),
+    "grouped 1x1": ConvForward(16, 1, groups=2),
     "depthwise": ConvForward(8, 3, groups=8),
+    "depthwise, padded": ConvForward(8, 3, padding=1, groups=8),
+    "one filter": ConvForward(1, 3, padding=1),
+    "one window": ConvForward(16, 3, stride=20, padding=1),
+    "transposed": ConvForward(16, 3, stride=2, padding=1, mode="transpose"),
+    "transposed, grouped": ConvForward(16, (3, 2), dilation=(2, 1), groups=2, mode="transpose"),
 }
 
 TAILS = {
@@ -119,6 +128,32 @@ def test_batch_norms(layout, mode):
         planned(image(layout), BatchNormForwardTraining(mode), ActivationForward("relu")),
         momentum=0.3,
     )
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize("mode", ["spatial", "per_activation"])
+def test_gradients_of_batch_norms(mode, layout):
+    relu = ActivationBackward("relu")
+    check_numerics(planned(image(layout), relu, BatchNormBackward(mode)))
+    check_numerics(planned(image(layout, "f16"), relu, BatchNormBackward(mode), Bias()))
+
+
+def test_on_vulkan(vulkan):
+    """Windows at computed positions, and the reductions of a batch norm in one group."""
+    try:
+        for conv in (CONVS["grouped, padded"], CONVS["transposed"]):
+            check_numerics(planned(image(), conv, Bias(), target=vulkan))
+        check_numerics(planned(image(), BatchNormForwardTraining(), target=vulkan))
+        check_numerics(planned(image(), BatchNormBackward(), Bias(), target=vulkan))
+    finally:
+        compiled.forget()
+        software_vulkan.free()
+
+
+def test_the_batch_norm_of_one_image():
+    """The sides of the image are 1 and are dropped behind barriers of IREE."""
+    spec = TensorSpec((1, 12, 2, 13), "bf16", "NCHW")
+    check_numerics(planned(spec, BatchNormForwardTraining(), Residual()))
 
 
 @pytest.mark.parametrize("mode", [mode for mode in ACTIVATIONS if mode != "pasthru"])
@@ -215,6 +250,50 @@ def test_arguments_are_checked():
     args.set_bias(1, np.zeros(3, np.float32))
     with pytest.raises(CallError):
         plan.execute(x, args=args)
+
+
+@pytest.mark.parametrize("kind", ["numpy", "torch", "jax"])
+def test_a_number_is_the_argument_of_a_tensor_without_dimensions(kind):
+    plan = planned(TensorSpec((4, 32), "bf16"), Reduce("sum", (0, 1)), Residual()).compile()
+    args = plan.args()
+    args.set_residual(1, 0.5)
+    x = np.ones((4, 32), numpy_dtype("bf16"))
+    if kind == "torch":
+        x = pytest.importorskip("torch").ones(4, 32).bfloat16()
+    if kind == "jax":
+        x = pytest.importorskip("jax.numpy").asarray(x)
+    assert float(plan.execute(x, args=args)) == 128.0
+
+
+def test_arguments_belong_to_the_ops_of_a_plan():
+    plan, x, args = cba()
+    before = plan.args()
+    conv, _bias, activation = plan.ops
+    other = planned(TensorSpec((4, 8)), ActivationForward("leaky_relu"))
+    with pytest.raises(UsageError, match="no activation"):
+        args.set_activation(conv, alpha=0.5)
+    for op in (other.ops[0], 3, -1):
+        with pytest.raises(UsageError, match="not of the plan"):
+            args.set_activation(op, alpha=0.5)
+    with pytest.raises(UsageError, match="'alpha' of activation is f32"):
+        args.set_activation(activation, alpha="half")
+    added = plan.activation("tanh")
+    with pytest.raises(UsageError, match="not of the plan"):
+        before.set_activation(added, alpha=0.5)
+    plan.compile()
+    with pytest.raises(UsageError, match="before an op was added"):
+        plan.execute(x, args=before)
+    with pytest.raises(UsageError, match="another plan"):
+        plan.execute(x, args=other.args())
+
+
+@pytest.mark.parametrize("number", [1, np.float64(1.0), np.int32(1), np.array(1.0)])
+def test_scalars_are_numbers_of_any_type(number):
+    plan, x, args = cba()
+    plan.compile()
+    want = plan.execute(x, args=args)
+    args.set_activation(2, alpha=number)
+    np.testing.assert_array_equal(plan.execute(x, args=args), want)
 
 
 def test_output_into_an_array_and_torch_tensors():

@@ -20,6 +20,12 @@ def plan(text, spec=IMAGE, layout="", target="cpu"):
     return FusionPlan.of(parse(text, TensorSpec.parse(spec, layout)), target)
 
 
+def conv(*parameters, **named):
+    made = FusionPlan(input=TensorSpec.parse(IMAGE, ""))
+    made.conv_forward(*parameters, **named)
+    return made
+
+
 needs_triton = pytest.mark.skipif(triton_compiler.missing() is not None, reason="no Triton")
 
 REFUSED = [
@@ -34,12 +40,25 @@ REFUSED = [
     (Code.FILTER_SIZE, plan("conv 8 k17"), "kernel=3"),
     (Code.STRIDE, plan("conv 8 s0"), "stride=1"),
     (Code.PADDING, plan("maxpool k3 p2"), "padding=0"),
-    (Code.MODE, plan("conv 8 transpose"), "mode=convolution"),
+    (Code.MODE, plan("conv 8 mirrored"), "mode=convolution"),
     (Code.MODE, plan("batch_norm per_channel"), "mode=spatial"),
+    (Code.SHAPE, conv(0), ""),
+    (Code.SHAPE, conv("8"), ""),
+    (Code.SHAPE, conv(8, kernel=2.5), "kernel=3"),
+    (Code.PADDING, conv(8, padding=-1), "padding=0"),
+    (Code.PADDING, conv(8, padding=17, mode="transpose"), "padding=0"),
+    (Code.FILTER_SIZE, conv(8, dilation=0), "dilation=1"),
+    (Code.SHAPE, plan("attention 0", "1x2x8x16xf32"), "keys=None"),
+    (Code.SHAPE, plan("matmul 0", "4x8xf32"), ""),
     (Code.ACTIVATION, plan("conv 8 -> activation mish"), "mode=relu"),
     (Code.MISSING_OP, plan(""), "activation added"),
     (Code.MISSING_OP, plan("pasthru"), "mode=relu"),
-    (Code.TARGET, plan("batch_norm_backward"), "target cuda"),
+    (Code.DTYPE, plan("matmul 8", "4x8xbf16", target="vulkan"), "input of f16"),
+    (Code.SHAPE, plan("conv 3x3 8 transpose", "2x32x9x9xf32", target="vulkan"), ""),
+    (Code.SHAPE, plan("sum -> relu", "1x99xf32", target="vulkan"), "activation before reduce"),
+    (Code.MODE, plan("batch_norm_backward per_activation", target="vulkan"), "mode=spatial"),
+    (Code.LAYOUT, plan("batch_norm_backward", layout="NHWC", target="vulkan"), "layout NCHW"),
+    (Code.TARGET, plan("attention", "1x2x8x16xf32", target="vulkan"), "target cpu"),
     (Code.OPERANDS, plan(" -> ".join(["batch_norm"] * 3)), "without batch_norm_inference"),
 ]
 
@@ -91,6 +110,35 @@ def test_every_code_has_a_plan():
 )
 def test_combinations_of_miopen(text, dtype, target):
     assert plan(text, f"2x8x16x16x{dtype}", target=target).check()
+
+
+@needs_triton
+@pytest.mark.parametrize("target", rules.TARGETS)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "conv 3x3 s2 p1 16 transpose -> bias -> relu",
+        "conv 3x3 p1 16 g4 -> bias -> relu",
+        "depthwise 3x3 p1 -> bias -> relu",
+        "conv 1x1 16 g4",
+        "conv 3x3 p1 1",
+        "avgpool 3x3 s2 p1",
+        "maxpool 11x11 p5",
+    ],
+)
+def test_windows_of_any_form(text, layout, target):
+    assert plan(text, "2x12x12x12xf32", layout, target).check()
+
+
+@needs_triton
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90", "rocm:gfx942"])
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC", "NCW"])
+@pytest.mark.parametrize("mode", ["spatial", "per_activation"])
+def test_training(mode, layout, target):
+    spec = "1x8x16xf16" if layout == "NCW" else "2x8x16x16xf16"
+    assert plan(f"batch_norm_training {mode} -> relu", spec, layout, target).check()
+    assert plan(f"relu_backward -> batch_norm_backward {mode}", spec, layout, target).check()
 
 
 def test_a_check_imports_no_compiler():

@@ -82,4 +82,5 @@ CONVOLUTION = KernelFamily(
     plan_analysis=_plan,
     default_config=heuristics.default_config,
     configs=heuristics.configs,
+    alone=ConvolutionConfig.alone,
 )

@@ -36,4 +36,5 @@ MATMUL = KernelFamily(
     plan_analysis=_plan,
     default_config=heuristics.default_config,
     configs=search_space.configs,
+    alone=MatmulConfig.alone,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from mlirfuse.kernels.problem import Problem, Record
 
@@ -123,3 +123,7 @@ class MatmulConfig(Record):
     weight_streaming: bool = False
     k_splits: int = 1
     aligned_copies: str = ""
+
+    def alone(self) -> Self:
+        """The configuration without a kernel that adds parts of K or copies operands."""
+        return dataclasses.replace(self, k_splits=1, aligned_copies="")

@@ -42,6 +42,7 @@ REDUCTION = KernelFamily(
     plan_analysis=_plan,
     default_config=heuristics.default_config,
     configs=heuristics.configs,
+    alone=ReductionConfig.alone,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from mlirfuse.kernels.problem import Problem, Record
 
@@ -69,3 +69,7 @@ class ReductionConfig(Record):
     block_columns: int = 0
     num_warps: int = 0
     splits: int = 1
+
+    def alone(self) -> Self:
+        """The configuration without a kernel that combines the parts of rows."""
+        return dataclasses.replace(self, splits=1)

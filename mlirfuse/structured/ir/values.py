@@ -15,7 +15,15 @@ RETURN = "flow.return"
 # Ops without memory, ordering or control effects that may be moved, cloned and grouped.
 _PURE_DIALECTS = ("arith.", "math.", "tensor.", "linalg.", "iree_linalg_ext.", "complex.")
 _PURE_OPS = frozenset(
-    {"affine.apply", "flow.tensor.constant", "util.null", REGION, "iree_tensor_ext.bitcast"}
+    {
+        "affine.apply",
+        "flow.tensor.constant",
+        "util.null",
+        REGION,
+        "iree_tensor_ext.bitcast",
+        "iree_tensor_ext.compute_barrier.start",
+        "iree_tensor_ext.compute_barrier.end",
+    }
 )
 
 

@@ -1,0 +1,125 @@
+"""`python -m benchmarks fusion_plan_speed`: one fused kernel beside a kernel for each op.
+
+The combinations are those of MIOpen's charts: convolution, bias and activation, and batch norm and
+activation. The separate side has a plan for each op, whose output is the input of the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks import results, timing
+from benchmarks.suites import chart
+from mlirfuse.fusion_plan import Description, FusionPlan, PlanArguments, TensorSpec
+from mlirfuse.fusion_plan.text import parse
+
+_log = logging.getLogger("benchmarks")
+
+SUITE, SEPARATE = "fusion_plan_speed", "separate kernels"
+
+_CBA, _NA = " -> bias -> relu", "batch_norm -> relu"
+
+PLANS: Mapping[str, tuple[str, tuple[int, int, int]]] = {
+    "CBA 1x1, 64 channels of 56x56": (f"conv 1x1 64{_CBA}", (64, 56, 56)),
+    "CBA 1x1, 256 channels of 28x28": (f"conv 1x1 256{_CBA}", (256, 28, 28)),
+    "CBA 3x3, 64 channels of 56x56": (f"conv 3x3 p1 64{_CBA}", (64, 56, 56)),
+    "CBA 3x3, 128 channels of 28x28": (f"conv 3x3 p1 128{_CBA}", (128, 28, 28)),
+    "CBA 3x3, stride 2, 128 channels of 28x28": (f"conv 3x3 s2 p1 128{_CBA}", (128, 28, 28)),
+    "CBA 5x5, 32 channels of 28x28": (f"conv 5x5 p2 32{_CBA}", (32, 28, 28)),
+    "CBA 7x7, stride 2, 3 channels of 224x224": (f"conv 7x7 s2 p3 64{_CBA}", (3, 224, 224)),
+    "NA, 64 channels of 56x56": (_NA, (64, 56, 56)),
+    "NA, 256 channels of 28x28": (_NA, (256, 28, 28)),
+    "NA, 512 channels of 7x7": (_NA, (512, 7, 7)),
+}
+"""Name -> the plan and the image: channels, height, width."""
+
+
+def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
+    """The compiled plan, and its ops as plans of their own, as calls on the same arguments.
+
+    Raises:
+      MlirfuseError: a plan is not one kernel.
+    """
+    rng = np.random.default_rng(0)
+    fused = FusionPlan.of(plan, target).compile()
+    args = fused.args()
+    x = rng.standard_normal(plan.input.shape).astype(np.float32)
+    x = x.astype(_dtype(plan.input.dtype))
+    steps: list[tuple[FusionPlan, PlanArguments]] = []
+    given = plan.input
+    for op in fused.ops:
+        alone = FusionPlan.of(Description(given, (op.op,)), target).compile()
+        own = alone.args()
+        for name, spec in alone.derived()[0].arguments.items():
+            if spec.shape:
+                value = np.abs(rng.standard_normal(spec.shape)).astype(_dtype(spec.dtype))
+                args.set(op, **{name: value})
+                own.set(0, **{name: value})
+        steps.append((alone, own))
+        given = alone.output
+
+    def separate() -> Any:
+        value = x
+        for alone, own in steps:
+            value = alone.execute(value, args=own)
+        return value
+
+    return {"fused": lambda: fused.execute(x, args=args), SEPARATE: separate}
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    from mlirfuse.runtime.arrays import numpy_dtype
+
+    return numpy_dtype(name)
+
+
+def row(name: str, plan: Description, target: str, rounds: int) -> results.Row:
+    """The times of a plan and of its ops, in turns."""
+    _log.info("%s: %s", name, plan)
+    samples = timing.interleave(sides(plan, target), rounds=rounds)
+    ratio = samples.ratio(SEPARATE, "fused")
+    return results.Row(
+        work=name,
+        dtype=plan.input.dtype,
+        ours_ms=samples.milliseconds("fused"),
+        peers={SEPARATE: samples.milliseconds(SEPARATE)},
+        ratios={SEPARATE: {"median": ratio.median, "low": ratio.low, "high": ratio.high}},
+    )
+
+
+def main(arguments: list[str]) -> int:
+    """Times the plans, and writes the record and the chart."""
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {SUITE}", description=__doc__)
+    parser.add_argument("--target", default="cpu", help="this CPU, or a name for it (default: cpu)")
+    parser.add_argument("--dtype", default="f32", choices=("f32", "f16", "bf16"))
+    parser.add_argument("--batch", type=int, default=64, help="images (default: 64, as MIOpen)")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--only", default="", metavar="WORD", help="plans with this word")
+    parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
+    _log.setLevel(logging.INFO)
+    timing.use_threads()
+    load = os.getloadavg()[0]
+    rows = []
+    for name, (text, image) in PLANS.items():
+        if given.only in name:
+            spec = TensorSpec((given.batch, *image), given.dtype, "NCHW")
+            rows.append(row(name, parse(text, spec), given.target, given.rounds))
+    complete = len(rows) == len(PLANS)
+    measured = results.describe(SUITE, rows, load=load, quick=False, complete=complete)
+    path = measured.save(given.results)
+    ratios = {r.work: r.ratios[SEPARATE]["median"] for r in rows}
+    title = f"Separate kernels over one fused kernel, {given.target}, {given.batch} images"
+    path.with_suffix(".svg").write_text(chart.bars(title, ratios, low=1.0))
+    for work, ratio in ratios.items():
+        sys.stdout.write(f"{work}: {ratio:.2f}\n")
+    return 0
