@@ -51,9 +51,9 @@ def _epilogue(question: tuple[ir.Operation, int, bool]) -> list[ir.Operation]:
 
 
 def _is_widened_by_users(op: ir.Operation) -> bool:
-    """Whether an op only widens elements, which its users do at no cost: half the bytes are written.
+    """Whether an op only widens elements, which its users do at no cost.
 
-    Elementwise ops and reductions do.
+    Elementwise ops and reductions do; the epilogue writes half the bytes.
     """
     if ops.scalar_names(op) != ("arith.extf", "linalg.yield"):
         return False
