@@ -155,6 +155,18 @@ CASES = [
         edge="-3.0",
         start="-9.0",
     ),
+    # Loops over the rows of a large window.
+    Pool((1, 15, 14, 8), side=(10, 9), stride=1, low=3, high=2),
+    Pool(
+        (2, 3, 24, 23),
+        image="bchw",
+        side=(11, 11),
+        stride=3,
+        combine="arith.addf",
+        edge="0.0",
+        start="0.0",
+    ),
+    Pool((1, 100, 5, 4), side=(90, 2), low=2, high=1, kind="f32", edge="-9.0", start="-9.0"),
 ]
 NUMBERS = {"0xFC00": -np.inf}
 
@@ -229,8 +241,6 @@ def refused(text):
 
 def test_poolings_without_a_kernel():
     assert refused(pool_text(Pool((2, 9, 8, 24), combine="arith.mulf"))) == {Reason.STRUCTURE}
-    large = Pool((1, 20, 20, 8), side=(10, 9))
-    assert refused(pool_text(large)) == {Reason.NOT_PROFITABLE}
     wide = pool_text(Pool((2, 9, 8, 24), kind="f64", edge="0.0", start="0.0"))
     assert refused(wide) == {Reason.ELEMENT_TYPE}
 

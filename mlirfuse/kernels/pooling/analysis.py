@@ -30,9 +30,6 @@ ELEMENT_TYPES = frozenset({"f16", "bf16", "f32"})
 COMBINERS = frozenset({"arith.maximumf", "arith.maxnumf", "arith.minnumf", "arith.addf"})
 """Combining ops that kernels have."""
 
-MAX_WINDOW = 81
-"""Elements of a window: each is a load of its own in the kernel's text."""
-
 SHARED = "pixels and channels"
 """The axes that the ops of a region have in common."""
 
@@ -127,11 +124,6 @@ def refusal(op: ir.Operation, found: Pooling) -> NoMatch | None:
     first = (ops.indexing_maps(op)[2] or ())[0]
     if None in [size for loop, size in enumerate(sizes) if loop != first]:
         return NoMatch(Reason.DYNAMIC_SHAPE, "only the first dimension may be dynamic")
-    elements = known_product([sizes[loop] for loop in found.window_loops])
-    if elements > MAX_WINDOW:
-        return NoMatch(
-            Reason.NOT_PROFITABLE, f"a window of {elements} elements, more than {MAX_WINDOW}"
-        )
     return None
 
 

@@ -2,15 +2,19 @@
 
 The rows of a tile are pixels of the result in all images, its columns the result's last dimension,
 or adjacent elements of the whole result where the window moves along that dimension.
-A tile is loaded once for each element of the window, at one pointer and a constant distance;
-outside the image it has the padded value, and a side of it is checked only for elements that may be
-beyond. Neighbouring windows overlap, and the caches hold the elements that they share.
+A tile is loaded once for each element of the window, at one pointer and a constant distance; a
+large window has a loop over its rows. Outside the image it has the padded value, and a side of it
+is checked only for elements that may be beyond. Neighbouring windows overlap, and the caches hold
+the elements that they share.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import math
+from collections.abc import Mapping
 
 from mlirfuse.kernels.codegen.element_types import TYPES, WIDE, literal
 from mlirfuse.kernels.codegen.iteration_space import (
@@ -30,6 +34,9 @@ from mlirfuse.kernels.pooling.problem import PoolingConfig
 from mlirfuse.structured.ir import ops
 
 ENTRY = "pool_kernel"
+
+MAX_UNROLLED = 81
+"""Elements of a window that are loads of their own in the kernel's text."""
 
 ROWS, COLUMNS = 0, 1
 """The groups of the iteration space."""
@@ -183,57 +190,95 @@ def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
     init = float(ops.constant(ops.inits(analysis.op)[0]) or 0)
     first = literal(init, ops.element_type(result), body.types)
     body.writer.line(f"accumulator = tl.broadcast_to({first}, [{tile.rows}, {tile.columns}])")
-    for tap in itertools.product(*map(range, analysis.window)):
-        offsets = dict(zip(pooling.window_loops, tap, strict=True))
-        loaded = body.name(_load(tiles, analysis, tile, offsets))
-        known = body.block(
-            ops.body(analysis.op), [loaded, None, None], lambda loop: "0", [pooling.combine]
-        )
-        text = _COMBINED[pooling.combine.name].format("accumulator", known[pooling.term])
-        body.writer.line(f"accumulator = {text}")
+    looped = 0
+    while math.prod(analysis.window[looped:]) > MAX_UNROLLED:
+        looped += 1
+    taps = {loop: f"tap{n}" for n, loop in enumerate(pooling.window_loops[:looped])}
+    with contextlib.ExitStack() as loops:
+        for tap, size in zip(taps.values(), analysis.window, strict=False):
+            loops.enter_context(body.writer.indented(f"for {tap} in range({size}):"))
+        firsts, start = _at_taps(tiles, analysis, taps)
+        for place in itertools.product(*map(range, analysis.window[looped:])):
+            offsets = dict(zip(pooling.window_loops[looped:], place, strict=True))
+            load = _Load(analysis, tile, offsets, firsts)
+            loaded = body.name(_load(tiles, load, start))
+            known = body.block(
+                ops.body(analysis.op), [loaded, None, None], lambda loop: "0", [pooling.combine]
+            )
+            text = _COMBINED[pooling.combine.name].format("accumulator", known[pooling.term])
+            body.writer.line(f"accumulator = {text}")
     tiles.define(result, "accumulator")
 
 
-def _load(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile, offsets: dict[int, int]) -> str:
-    """The tile of one element of the window, as an expression.
+def _at_taps(
+    tiles: Tiles, analysis: PoolingAnalysis, taps: Mapping[int, str]
+) -> tuple[dict[int, str], str]:
+    """The first index along each dimension of the image, and the pointer, in loops over taps."""
+    shape, terms, firsts = ops.shape(analysis.image), [], {}
+    for dim, strided in enumerate(analysis.pooling.image_dims):
+        moves = [f"{taps[loop]} * {stride}" for loop, stride in strided if loop in taps]
+        firsts[dim] = f"first{dim}"
+        if moves:
+            moved = " + ".join(moves)
+            if analysis.padding is not None and analysis.padding.padded[dim]:
+                firsts[dim] = tiles.body.name(f"first{dim} + {moved}")
+            terms.append(f"({moved}) * {known_product(shape[dim + 1 :])}")
+    start = tiles.body.name(f"window + {' + '.join(terms)}") if terms else "window"
+    return firsts, start
 
-    Args:
-      tiles: the tiles of the kernel.
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Load:
+    """The load of one element of the window.
+
+    Attributes:
       analysis: the region.
       tile: the tile of a CTA.
-      offsets: loop of the window -> index in it.
+      offsets: loop of the window whose elements are unrolled -> index in it.
+      firsts: dimension of the image -> its first index.
     """
+
+    analysis: PoolingAnalysis
+    tile: _Tile
+    offsets: Mapping[int, int]
+    firsts: Mapping[int, str]
+
+
+def _load(tiles: Tiles, load: _Load, pointer: str) -> str:
+    """The tile of one element of the window, as an expression."""
+    analysis, tile = load.analysis, load.tile
     image, padding = analysis.image, analysis.padding
     shape, start, masks = ops.shape(image), 0, [tile.space.mask(tile.main)]
     for dim, strided in enumerate(analysis.pooling.image_dims):
-        moved = sum(stride * offsets[loop] for loop, stride in strided if loop in offsets)
+        moved = sum(stride * load.offsets[at] for at, stride in strided if at in load.offsets)
         start += moved * known_product(shape[dim + 1 :])
         if padding is not None and padding.padded[dim]:
-            masks += _inside(analysis, padding, dim, moved)
+            masks += _inside(load, padding, dim, moved)
     kind = ops.element_type(image)
     mask = " & ".join(mask for mask in masks if mask)
     other = literal(0.0 if padding is None else padding.value, kind)
     guard = f", mask={mask}, other={other}" if mask else ""
-    text = f"tl.load(window{f' + {start}' if start else ''}{guard})"
+    text = f"tl.load({pointer}{f' + {start}' if start else ''}{guard})"
     is_widened = tiles.body.types[kind] != TYPES[kind]
     return f"{text}.to(tl.float32)" if is_widened else text
 
 
-def _inside(analysis: PoolingAnalysis, padding: Padding, dim: int, moved: int) -> list[str]:
+def _inside(load: _Load, padding: Padding, dim: int, moved: int) -> list[str]:
     """The conditions that an element of the window is not in the padding of a dimension.
 
     Args:
-      analysis: the region.
+      load: the element.
       padding: its padding.
       dim: the dimension of the image.
-      moved: the element's distance from the first one of the window.
+      moved: the element's distance from the first one of the window, or of its row.
     """
+    analysis = load.analysis
     size, sizes = ops.shape(analysis.image)[dim], ops.loop_sizes(analysis.op)
     assert size is not None
     last = moved - padding.low[dim]
     for loop, stride in analysis.pooling.image_dims[dim]:
-        if loop not in analysis.pooling.window_loops:
+        if loop not in load.offsets:
             last += stride * ((sizes[loop] or 0) - 1)
-    index = f"first{dim} + {moved}" if moved else f"first{dim}"
+    index = f"{load.firsts[dim]} + {moved}" if moved else load.firsts[dim]
     found = [f"({index} >= 0)"] if moved < padding.low[dim] else []
     return found + ([f"({index} < {size})"] if last >= size else [])
