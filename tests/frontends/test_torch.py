@@ -437,7 +437,7 @@ def test_function_of_tensors():
 
     imported = import_model(scaled, (torch.ones(2), torch.ones(2)))
     assert (imported.source, imported.frontend) == ("scaled", "torch")
-    assert [s.name for s in imported.inputs] == ["args_0", "args_1"]
+    assert [s.name for s in imported.inputs] == ["x", "y"]
 
 
 def test_locations_are_lines_of_the_model():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 
 from benchmarks.gpu.check.case import FLOATS, Chance, Input, Tensor, Work, named
@@ -233,6 +234,35 @@ def _pooling(chance: Chance, images: int | str, sizes: tuple[Mapping[str, int], 
     return Work(program, (Input(shape),), dtype, description, sizes)
 
 
+def window(chance: Chance) -> Work:
+    """Poolings of one to three dimensions, with windows of any size and images of any rest."""
+    rank = chance.pick(1, 1, 2, 3)
+    size = chance.pick(2, 3, 7, *([9, 13] if rank < 3 else []), *([70, 130] if rank == 1 else []))
+    stride, padding = chance.pick(1, 2, 3, size), chance.below(size // 2 + 1)
+    sides = tuple(size + stride + chance.below(60 // rank) for _ in range(rank))
+    shape = (chance.pick(1, 3), chance.size(40), *sides)
+    maximum, gated = chance.likely(0.6), chance.likely(0.4)
+    ceils = maximum and chance.likely(0.3)
+    counts = [(side + 2 * padding - size) // stride + 1 for side in sides]
+
+    def program(x: Tensor, gate: Tensor) -> Tensor:
+        if maximum:
+            y = getattr(F, f"max_pool{rank}d")(x, size, stride, padding, ceil_mode=ceils)
+        else:
+            y = getattr(F, f"avg_pool{rank}d")(x, size, stride, padding)
+        cut = y[(..., *(slice(count) for count in counts))]
+        assert isinstance(cut, Tensor)
+        return cut * torch.sigmoid(gate) if gated else cut
+
+    words = ["up"] * ceils + ["gate"] * gated
+    description = (
+        f"{'max' if maximum else 'mean'} of {size}, stride {stride}, padding {padding},"
+        f" {spelled(shape)}{''.join(f', {w}' for w in words)}"
+    )
+    inputs = (Input(shape), Input((*shape[:2], *counts)))
+    return Work(program, inputs, chance.dtype(*FLOATS), description)
+
+
 CONVOLUTIONS = named(
     convolution,
     real_convolution,
@@ -242,4 +272,4 @@ CONVOLUTIONS = named(
     dynamic_convolution,
 )
 
-POOLINGS = named(pooling, dynamic_pooling)
+POOLINGS = named(pooling, dynamic_pooling, window)

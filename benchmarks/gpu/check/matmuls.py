@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from benchmarks.gpu.check.case import Chance, Input, Tensor, Work, named
+from benchmarks.gpu.check.case import FLOATS, Chance, Input, Tensor, Work, named
 from benchmarks.gpu.check.rows import gelu_by_tanh, spelled
 
 ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -51,6 +51,24 @@ def functions(chance: Chance) -> Work:
 
     inputs = (Input((m, k)), Input((n, k), "weight"))
     return Work(program, inputs, chance.dtype("f16", "bf16", "f32"), f"{m}x{n}x{k}, {name}")
+
+
+def masked(chance: Chance) -> Work:
+    """An epilogue with a triangle, a computed gate, or both."""
+    triangle, shift = chance.pick("lower", "upper", ""), chance.below(9) - 4
+    m, n, k = chance.size(500, 2), chance.size(700, 2), chance.size(900, 2)
+    gated = not triangle or chance.likely(0.5)
+
+    def program(x: Tensor, weight: Tensor, gate: Tensor, offset: Tensor) -> Tensor:
+        y = F.relu(F.linear(x, weight))
+        if gated:
+            y = y * torch.sigmoid(gate) + torch.tanh(offset * gate)
+        keeps = {"lower": torch.tril, "upper": torch.triu}
+        return keeps[triangle](y, shift) if triangle else y
+
+    inputs = (Input((m, k)), Input((n, k), "weight"), Input((m, n)), Input((m, n)))
+    words = [f"{triangle} from {shift}"] * bool(triangle) + ["gate"] * gated
+    return Work(program, inputs, chance.dtype(*FLOATS), f"{m}x{n}x{k}, {', '.join(words)}")
 
 
 def of_f32(chance: Chance) -> Work:
@@ -351,6 +369,7 @@ MATMULS = named(
     dynamic_linear,
     dynamic_weights,
     functions,
+    masked,
     of_f32,
     layouts_of_f32,
     batched_f32,

@@ -14,7 +14,11 @@ DTYPES = ("f16", "bf16", "f32")
 EXPLAINED: dict[str, str] = {}
 """Failed case -> the reason why it is no error of a kernel."""
 
-NOT_RUN: dict[str, str] = {"resized": "elementwise_triton_kernel"}
+NOT_RUN: dict[str, str] = {
+    "masked": "matmul_triton_kernel",
+    "resized": "elementwise_triton_kernel",
+    "window": "pool_triton_kernel",
+}
 """Form that was made after the recorded run -> its kernel. The next run on a device empties it."""
 
 _RUNNING = ("iree-base-runtime", "torch", "cuda")
