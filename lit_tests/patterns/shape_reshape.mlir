@@ -107,6 +107,22 @@ func.func @no_rewrite_unproven(%x: tensor<?x6xf32>, %n: index) -> (tensor<?x?xf3
 
 // -----
 
+// The batch of the keys is counted by that of the queries.
+// CHECK-LABEL: @batch_of_another_tensor
+// CHECK: tensor.collapse_shape %{{.+}} {{\[\[}}0, 1], [2]] : tensor<?x3x8xf32> into tensor<?x8xf32>
+func.func @batch_of_another_tensor(%q: tensor<?x3xf32>, %k: tensor<?x3x8xf32>) -> tensor<?x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %c8 = arith.constant 8 : index
+  %b = tensor.dim %q, %c0 : tensor<?x3xf32>
+  %n = arith.muli %b, %c3 : index
+  %s = tensor.from_elements %n, %c8 : tensor<2xindex>
+  %y = tensor.reshape %k(%s) : (tensor<?x3x8xf32>, tensor<2xindex>) -> tensor<?x8xf32>
+  return %y : tensor<?x8xf32>
+}
+
+// -----
+
 // An argument may be negative, and the wrapped value does not divide back.
 // CHECK-LABEL: @no_rewrite_division_by_a_non_size
 // CHECK: tensor.reshape

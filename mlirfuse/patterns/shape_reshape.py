@@ -17,7 +17,9 @@ the sizes, the host waits for it:
 
 Root: a `tensor.reshape` that is dynamic, or a `tensor.extract` of a static tensor of i64 or index
 that arithmetic on sizes computes. The products of the sizes on both sides have to be proven equal,
-group by group. A shape tensor of narrower integers is refused: their arithmetic wraps.
+group by group. In one group they are equal since a reshape keeps the number of elements, as where a
+program counts the batch of keys by that of queries. A shape tensor of narrower integers is refused:
+their arithmetic wraps.
 Numerics: exact.
 Source: MindSpore shape_reshape; PyTorch's `view(x.shape[0], -1)`.
 """

@@ -28,6 +28,34 @@ def test_no_pass_takes_one_vector_for_two_axes(caplog):
     assert torch.allclose(torch.as_tensor(fused(*inputs)).double(), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["f32", "f16"])
+def test_attention_with_any_batch_queries_and_keys(dtype):
+    """The keys are reshaped to the batch of the queries, which is theirs."""
+    pytest.importorskip("triton")
+
+    class Attention(nn.Module):
+        def forward(self, q, k, v):
+            return nn.functional.scaled_dot_product_attention(q, k, v)
+
+    batch, queries, keys = (torch.export.Dim(name) for name in ("batch", "queries", "keys"))
+    shapes = ({0: batch, 2: queries}, {0: batch, 2: keys}, {0: batch, 2: keys})
+
+    def inputs(b, m, n):
+        return tuple(torch.randn(b, 3, s, 16).to(dtype) for s in (m, n, n))
+
+    torch.manual_seed(2)
+    fused = mlirfuse.compile(Attention(), inputs(2, 7, 9), target="cpu", dynamic_shapes=shapes)
+    on_gpu = mlirfuse.compile(
+        Attention(), inputs(2, 7, 9), target="cuda:sm_90", dynamic_shapes=shapes
+    )
+    assert [kernel.code for kernel in on_gpu.kernels] == ["attention_triton_kernel"]
+    for sizes in ((2, 7, 9), (1, 1, 33), (3, 20, 1)):
+        given = inputs(*sizes)
+        expected = Attention()(*(x.double() for x in given))
+        found = torch.as_tensor(fused(*given)).double()
+        assert torch.allclose(found, expected, atol=1e-5 if dtype == torch.float32 else 3e-3)
+
+
 @pytest.mark.parametrize("rank", [1, 2, 3])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 def test_a_pooling_whose_image_is_longer_than_its_windows(rank, ceil_mode):

@@ -51,7 +51,8 @@ def cumulative(chance: Chance) -> Work:
         else:
             y = torch.cumsum(y, dim) if name == "sum" else torch.logcumsumexp(y, dim)
         y = y.flip(dim) if backwards else y
-        return torch.tanh(y) if around else y
+        # Sums of a long row are large, and rounded as such where they cross zero.
+        return torch.tanh(y * shape[dim] ** -0.5) if around else y
 
     description = f"{name} of {spelled(shape)} along {dim}{', backwards' if backwards else ''}"
     return Work(program, (Input(shape),), chance.dtype(*FLOATS), description)

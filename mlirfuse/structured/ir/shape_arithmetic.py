@@ -295,6 +295,33 @@ def groups(before: list[Size], after: list[Size]) -> list[AxisGroup] | None:
     return found
 
 
+def groups_around_one(before: list[Size], after: list[Size]) -> list[AxisGroup] | None:
+    """A correspondence of axes in which the sizes of one group are not proven equal.
+
+    They are equal all the same, since a reshape keeps the number of elements and the other sizes
+    are equal: the batch of keys, which a program counts by that of queries. One of the two sides
+    has one axis in that group, which is expanded or the result of a collapse, and its sizes are
+    those of tensors. None where no axis is proven.
+    """
+    found: list[AxisGroup] = []
+    last: list[AxisGroup] = []
+    i, j, ends = 0, 0, (len(before), len(after))
+    while i < ends[0] and j < ends[1] and before[i].equals(after[j]):
+        found.append(([i], [j]))
+        i, j = i + 1, j + 1
+    while i < ends[0] and j < ends[1] and before[ends[0] - 1].equals(after[ends[1] - 1]):
+        ends = ends[0] - 1, ends[1] - 1
+        last.insert(0, ([ends[0]], [ends[1]]))
+    inner, outer = list(range(i, ends[0])), list(range(j, ends[1]))
+    shorter, longer = sorted([len(inner), len(outer)])
+    if not (found or last) or shorter != 1 or longer == 1:
+        return None
+    sizes = [*(before[axis] for axis in inner), *(after[axis] for axis in outer)]
+    if not all(_is_size(atom) for size in sizes for atom in size.atoms):
+        return None
+    return [*found, (inner, outer), *last]
+
+
 # --- matches -------------------------------------------------------------------------------------
 
 ROOTS = ("tensor.reshape", "tensor.extract")
@@ -335,6 +362,8 @@ def match(root: ir.Operation, *, static: bool) -> Match | NoMatch | None:
     parts = groups(before, after)
     if parts is None and is_static:
         return NoMatch(Reason.SHAPE_MISMATCH, "the result has another number of elements")
+    if parts is None:
+        parts = groups_around_one(before, after)
     if parts is None:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the numbers of elements are not proven equal")
     return Match(root, (root,), Reshape(before, after, parts))
