@@ -28,6 +28,18 @@ def test_no_pass_takes_one_vector_for_two_axes(caplog):
     assert torch.allclose(torch.as_tensor(fused(*inputs)).double(), expected, atol=1e-6)
 
 
+def test_norms_between_layers_whose_batch_is_the_second_dimension(caplog):
+    """The rows of the second norm are flat, and moved behind it."""
+    torch.manual_seed(3)
+    layer = nn.TransformerEncoderLayer(48, 4, 96, 0.0, batch_first=True, norm_first=True)
+    model = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    x = torch.randn(4, 7, 48)
+    with caplog.at_level(logging.WARNING, "mlirfuse"):
+        fused = mlirfuse.compile(model, (x,), target="cpu", cache=False)
+    assert not caplog.records
+    assert torch.allclose(torch.as_tensor(fused(x)), model(x), atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=["f32", "f16"])
 def test_attention_with_any_batch_queries_and_keys(dtype):
     """The keys are reshaped to the batch of the queries, which is theirs."""

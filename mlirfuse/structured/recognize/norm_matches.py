@@ -130,21 +130,25 @@ def form_match(
         return None
     owners = (ops.defining_op(value) for value in between)
     if not any(op is not None and op.name in ops.RESHAPES for op in owners):
-        return Match(root, tuple(group), NormGroup(norm))
+        return None if _splits_and_moves(group) else Match(root, tuple(group), NormGroup(norm))
     space = common_space(group)
     return Match(root, tuple(group), NormGroup(norm, space)) if isinstance(space, Space) else None
 
 
 def _alone(root: ir.Operation, norm: Norm, group: list[ir.Operation]) -> Match | NoMatch:
-    """The match of a norm without an add.
-
-    Rows that are split and then moved, as those of an image into windows, are in no common
-    iteration space: IREE does not distribute such a group over workgroups, and refuses it.
-    """
-    reshaped = any(op.name in ops.RESHAPES for op in group)
-    if reshaped and any(map(_permutes, group)):
+    """The match of a norm without an add."""
+    if _splits_and_moves(group):
         return NoMatch(Reason.INDEXING_MAP, "the norm's rows are split by a reshape, and moved")
     return Match(root, tuple(group), NormGroup(norm))
+
+
+def _splits_and_moves(group: list[ir.Operation]) -> bool:
+    """Whether a group reshapes rows and moves them, as those of an image into windows.
+
+    They are in no common iteration space: IREE does not distribute such a group over workgroups,
+    and refuses it.
+    """
+    return any(op.name in ops.RESHAPES for op in group) and any(map(_permutes, group))
 
 
 def _permutes(op: ir.Operation) -> bool:
