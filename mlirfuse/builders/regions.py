@@ -169,9 +169,9 @@ def _copy_for_each_use(value: ir.Value) -> None:
     IREE computes it where it is read; in a kernel a value has one axis for each dimension.
     """
     op = ops.defining_op(value)
+    assert op is not None
     uses = [(use.owner, use.operand_number) for use in value.uses]
-    for user, number in uses[1:] if op is not None else ():
-        assert op is not None
+    for user, number in uses[1:]:
         user.operation.operands[number] = op.clone(ir.InsertionPoint(op)).results[0]
 
 

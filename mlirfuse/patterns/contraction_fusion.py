@@ -7,9 +7,10 @@
 
 Root: the contraction, of element types and loops that `matmul_triton_kernel` supports. IREE would
 make one dispatch of it without a group; kernel passes look for groups. The elementwise epilogue is
-fused as long as only its last op has users elsewhere. IREE drops the unit dimension of a matmul
-with M = 1 before the epilogue: the epilogue is computed with it again, and the reshape comes last.
-Nothing is grouped where Triton is missing. Numerics: exact.
+fused as long as only its last op has users elsewhere, with the elementwise ops that compute its
+other operands alone: a gate, a triangle. IREE drops the unit dimension of a matmul with M = 1
+before the epilogue: the epilogue is computed with it again, and the reshape comes last. Nothing is
+grouped where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """
 
