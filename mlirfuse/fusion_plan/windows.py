@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from mlirfuse.fusion_plan.codes import Code, Refusal
 from mlirfuse.fusion_plan.tensors import TensorSpec
 
@@ -32,14 +34,11 @@ def windows(
     Raises:
       Refusal: a window does not fit into the padded image, or a number is too small.
     """
-    _check(kernel, stride, padding, dilation)
     sizes = []
-    for axis, k, s, p, d in zip(given.spatial_axes, kernel, stride, padding, dilation, strict=True):
-        span = given.shape[axis] + 2 * p - d * (k - 1) - 1
+    for size, k, s, p, d in _along_axes(given, kernel, stride, padding, dilation):
+        span = size + 2 * p - d * (k - 1) - 1
         if span < 0:
-            raise Refusal(
-                Code.FILTER_SIZE, f"a filter of {k} does not fit into {given.shape[axis]} elements"
-            )
+            raise Refusal(Code.FILTER_SIZE, f"a filter of {k} does not fit into {size} elements")
         sizes.append(span // s + 1)
     return tuple(sizes)
 
@@ -56,23 +55,23 @@ def transposed_windows(
     Raises:
       Refusal: the padding leaves nothing of the result, or a number is too small.
     """
-    _check(kernel, stride, padding, dilation)
     sizes = []
-    for axis, k, s, p, d in zip(given.spatial_axes, kernel, stride, padding, dilation, strict=True):
-        size = (given.shape[axis] - 1) * s - 2 * p + d * (k - 1) + 1
-        if size < 1:
+    for size, k, s, p, d in _along_axes(given, kernel, stride, padding, dilation):
+        found = (size - 1) * s - 2 * p + d * (k - 1) + 1
+        if found < 1:
             raise Refusal(Code.PADDING, f"a padding of {p} leaves nothing of the result")
-        sizes.append(size)
+        sizes.append(found)
     return tuple(sizes)
 
 
-def _check(
+def _along_axes(
+    given: TensorSpec,
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
-) -> None:
-    """Checks the numbers of windows by themselves.
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """Size of the image, kernel, stride, padding and dilation of each spatial dimension.
 
     Raises:
       Refusal: a number is too small.
@@ -85,3 +84,5 @@ def _check(
         raise Refusal(Code.STRIDE, f"a stride is 1 or more, not {min(stride)}")
     if min(padding) < 0:
         raise Refusal(Code.PADDING, f"a padding is 0 or more, not {min(padding)}")
+    sizes = (given.shape[axis] for axis in given.spatial_axes)
+    yield from zip(sizes, kernel, stride, padding, dilation, strict=True)

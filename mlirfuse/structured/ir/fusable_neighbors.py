@@ -84,7 +84,7 @@ def _feeding(first: ir.Operation) -> frozenset[ir.Operation]:
     found: set[ir.Operation] = set()
     for view in reversed([*first.block.operations]):
         op = view.operation
-        if not may_feed_epilogues(op):
+        if not is_free_elementwise(op):
             continue
         users = ops.users(op.results[0])
         if users and all(u in found or _is_epilogue_over(u, op) for u in users):
@@ -96,13 +96,18 @@ def _is_epilogue_over(user: ir.Operation, op: ir.Operation) -> bool:
     """Whether an op is an epilogue that can compute another op without repeating its work."""
     if user.block != op.block or not ops.is_elementwise(user) or not is_among_epilogues(user):
         return False
+    return is_computed_once(op, user)
+
+
+def is_computed_once(op: ir.Operation, user: ir.Operation) -> bool:
+    """Whether a user of as many elements, or of an op that reads nothing, repeats no work of it."""
     return _keeps_space(op, user) or ops.num_inputs(op) == 0
 
 
-def may_feed_epilogues(op: ir.Operation) -> bool:
-    """Whether the op may compute an operand of an epilogue.
+def is_free_elementwise(op: ir.Operation) -> bool:
+    """Whether the group that alone reads an op may compute it: its prologue, or an operand.
 
-    It is elementwise, possibly of the indices of its loops, and no epilogue itself.
+    It is elementwise, possibly of the indices of its loops, in no group, and no epilogue itself.
     """
     return is_elementwise_in_order(op, indexed=True) and not is_among_epilogues(op)
 

@@ -86,11 +86,10 @@ def with_producers(group: list[ir.Operation], max_operands: int) -> list[ir.Oper
       group: a contraction, a convolution or a pooling, with its elementwise epilogue.
       max_operands: operands and results that a dispatch may have.
     """
-    size = ops.num_elements(group[-1].results[0])
 
     def accepts(op: ir.Operation) -> bool:
-        once = ops.num_elements(op.results[0]) == size or ops.num_inputs(op) == 0
-        return once and fusable_neighbors.may_feed_epilogues(op)
+        once = fusable_neighbors.is_computed_once(op, group[-1])
+        return once and fusable_neighbors.is_free_elementwise(op)
 
     users = [op for op in group if ops.is_elementwise(op)]
     found = slices.exclusive_producers(users, accepts, group)

@@ -60,7 +60,8 @@ def _producers(
     """
 
     def accepts(op: ir.Operation) -> bool:
-        return (through_reshapes and op.name in ops.RESHAPES) or _is_free(op)
+        reshapes = through_reshapes and op.name in ops.RESHAPES
+        return reshapes or fusable_neighbors.is_free_elementwise(op)
 
     found = slices.exclusive_producers(inner, accepts, block=region.block)
     kept: list[ir.Operation] = []
@@ -69,9 +70,3 @@ def _producers(
         if op.name not in ops.RESHAPES or (source is not None and source in kept):
             kept.append(op)
     return kept
-
-
-def _is_free(op: ir.Operation) -> bool:
-    """Whether an op is elementwise in its loops' order, and no contraction's epilogue."""
-    in_order = fusable_neighbors.is_elementwise_in_order(op, indexed=True)
-    return in_order and not fusable_neighbors.is_epilogue_of_compute(op)
