@@ -51,9 +51,11 @@ def with_alignments(plan: Plan, results: Sequence[ir.Value]) -> Plan | NoMatch:
         before = planned
     known = [ALIGNMENT] * (0 if before is None else len(before.scratch))
     known += [of_operand(value) for value in plan.operands]
+    known += [ALIGNMENT for workspace in plan.workspaces if workspace.zeroed]
     known += [ALIGNMENT] * len(plan.scratch) or [of_result(value) for value in results]
     if plan.destination is not None:
         known[-1] = math.gcd(known[-1], of_operand(plan.destination))
+    known += [ALIGNMENT for workspace in plan.workspaces if not workspace.zeroed]
     if min(known) < ALIGNMENT:
         if plan.program.in_gluon:
             text = f"a buffer that is aligned to {min(known)} bytes"

@@ -8,6 +8,11 @@ A kernel that updates a tensor in place has it as its last tensor, tied to the r
 it before, where anything else reads it.
 
   %y = hal.dispatch.extern "scatter_kernel"(%u, %i, %x) -> %x
+
+Memory that only the kernel uses is further results, which nobody reads; where it is to be zero it
+is tied to zeros.
+
+  %y, %w, %c = hal.dispatch.extern "recurrence_kernel"(%x, %zeros) -> (tensor, tensor, %zeros)
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.kernels import calls
 from mlirfuse.kernels.codegen.tile_writer import returned
-from mlirfuse.kernels.plan import Extent, Kernel, Plan, Size
+from mlirfuse.kernels.plan import Extent, Kernel, Plan, Size, Workspace
 from mlirfuse.structured.ir import ops
 
 _EXECUTABLE_TARGETS = {
@@ -46,7 +51,7 @@ def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.O
             new = _extern(region, step, kernel, scratch)
             scratch = list(new.results)
             made.append(new)
-    for old, value in zip(region.results, new.results, strict=True):
+    for old, value in zip(region.results, list(new.results)[: len(region.results)], strict=True):
         old.replace_all_uses_with(value)
     calls.describe(made, region)
     region.erase()
@@ -58,16 +63,20 @@ def _extern(
 ) -> ir.Operation:
     workload = [_size(region, size) for size in plan.sizes]
     arguments = [*scratch, *plan.operands]
-    tied = -1
+    tied = [-1] * len(plan.scratch or region.results)
     if plan.destination is not None:
-        tied = len(arguments)
+        tied = [len(arguments)]
         arguments.append(_outside(region, plan.destination))
+    for workspace in plan.workspaces:
+        tied.append(len(arguments) if workspace.zeroed else -1)
+        arguments += [_zeros(workspace)] if workspace.zeroed else []
     kinds = plan.scratch_types or ("f32",) * len(plan.scratch)
     types = [
         builders.tensor_type([None if e.sizes else e.size for e in shape], kind)
         for shape, kind in zip(plan.scratch, kinds, strict=True)
     ]
     types = types or [r.type for r in region.results]
+    types += [builders.tensor_type([w.elements], w.element_type) for w in plan.workspaces]
     dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]
     i32 = ir.IntegerType.get_signless(32)
     arguments += [
@@ -84,7 +93,7 @@ def _extern(
         results=types,
         operands=[*workload, *arguments, *dims, *result_dims],
         attributes={
-            **_attributes(plan, kernel, len(arguments), len(types), tied),
+            **_attributes(plan, kernel, len(arguments), tied),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
         },
         regions=2,
@@ -106,13 +115,30 @@ def _outside(region: ir.Operation, value: ir.Value) -> ir.Value:
     return found
 
 
+def _zeros(workspace: Workspace) -> ir.Value:
+    zero = builders.scalar_constant(0, workspace.element_type)
+    kind = builders.tensor_type([workspace.elements], workspace.element_type)
+    found: ir.Value = ir.Operation.create(
+        "flow.tensor.splat", results=[kind], operands=[zero]
+    ).results[0]
+    return found
+
+
 def _attributes(
-    plan: Plan, kernel: Kernel, arguments: int, results: int, tied: int
+    plan: Plan, kernel: Kernel, arguments: int, tied: Sequence[int]
 ) -> dict[str, ir.Attribute]:
+    """The attributes of a dispatch.
+
+    Args:
+      plan: the plan of the kernel.
+      kernel: its object code.
+      arguments: number of its operands.
+      tied: for each result the operand that it updates; -1 for one that is written only.
+    """
     sizes = len(plan.sizes)
-    read = arguments - sizes - (tied >= 0)
+    read = arguments - sizes - sum(operand >= 0 for operand in tied)
     bindings = ["#hal.pipeline.binding<storage_buffer, ReadOnly>"] * read
-    bindings += ["#hal.pipeline.binding<storage_buffer>"] * results
+    bindings += ["#hal.pipeline.binding<storage_buffer>"] * len(tied)
     constants = f"constants = {sizes}, " if sizes else ""
     x, y, z = kernel.workgroup_size
     data = f'dense<"0x{kernel.code.hex()}"> : vector<{len(kernel.code)}xi8>'
@@ -123,7 +149,7 @@ def _attributes(
         "targets": f"[{_EXECUTABLE_TARGETS[kernel.suffix]}]",
         "target_ordinals": "[0 : index]",
         "target_objects": f"[[#hal.executable.object<{{{held}}}>]]",
-        "tied_operands": f"[{', '.join([f'{tied} : index'] * results)}]",
+        "tied_operands": f"[{', '.join(f'{operand} : index' for operand in tied)}]",
         "workgroup_size": f"[{x} : index, {y} : index, {z} : index]",
         "workgroup_local_memory": f"{kernel.shared_memory} : index",
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from iree.compiler import ir
 
-from mlirfuse.builders import fuse
+from mlirfuse.builders import form_region, fuse
 from mlirfuse.core import (
     CompileFailedError,
     FusionPass,
@@ -54,6 +54,7 @@ def kernel_pass(
     source: str,
     profitable: Profitable = lambda plan, target: None,
     supports_alone: Supports | None = None,
+    root: str = ops.REGION,
 ) -> FusionPass:
     """A pass that replaces regions by kernels, whichever pass formed them.
 
@@ -64,11 +65,13 @@ def kernel_pass(
       source: as of `FusionPass`.
       profitable: refuses a plan.
       supports_alone: the same with one kernel, for a pass that has `SplitOptions`.
+      root: name of the ops that kernels replace, where they are no regions.
     """
     return FusionPass(
         name=name,
         summary=summary,
-        roots=(ops.REGION,),
+        roots=(root,),
+        inner_first=root != ops.REGION,
         match=functools.partial(_match, supports=supports, supports_alone=supports_alone),
         options=NoOptions if supports_alone is None else SplitOptions,
         profitable=lambda match, ctx: profitable(match.data, ctx.target),
@@ -115,7 +118,7 @@ def group_pass(
 def _match(
     region: ir.Operation, ctx: PassContext, supports: Supports, supports_alone: Supports | None
 ) -> Match | NoMatch | None:
-    """The match of a kernel pass at a region.
+    """The match of a kernel pass at a region, or at another op that a kernel replaces.
 
     On a target for which no kernels are built nothing is a match, and nothing is recorded; neither
     is a region whose results have no users.
@@ -130,9 +133,12 @@ def _match(
         return _refusal(error, ctx)
     if not isinstance(plan, Plan):
         return plan
-    if len(set(region.operands)) > max(1, len(plan.sizes)):
+    results = list(region.results)
+    if region.name != ops.REGION:
+        results = [value for value in results if ops.users(value)]
+    elif len(set(region.operands)) > max(1, len(plan.sizes)):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
-    aligned = dispatchable(plan, list(region.results), ctx)
+    aligned = dispatchable(plan, results, ctx)
     return aligned if isinstance(aligned, NoMatch) else Match(region, (region,), aligned)
 
 
@@ -164,7 +170,7 @@ def prefetch(matches: Sequence[Match], ctx: PassContext) -> None:
 def _num_bindings(step: Plan, results: int) -> int:
     """The tensors of one kernel, of which the last one has so many results."""
     read = len(step.operands) + (0 if step.before is None else len(step.before.scratch))
-    return read + (len(step.scratch) or results)
+    return read + (len(step.scratch) or results) + len(step.workspaces)
 
 
 def needs_provider(match: Match, ctx: PassContext) -> NoMatch | None:
@@ -217,5 +223,7 @@ def _programs(plan: Plan, ctx: PassContext) -> list[Program]:
 
 
 def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:
-    """Puts the kernel of a plan, which `prepare` has built, in the place of a region."""
+    """Puts the kernel of a plan, which `prepare` has built, in the place of a region or an op."""
+    if region.name != ops.REGION:
+        region = form_region([region])
     return extern_dispatch.replace(region, plan, _built(plan, ctx))

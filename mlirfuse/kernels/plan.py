@@ -94,6 +94,23 @@ class Program:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Workspace:
+    """Memory of one kernel alone: an argument after its results, or before them where it is zeroed.
+
+    IREE binds what a kernel updates before what it only writes.
+
+    Attributes:
+      elements: their number.
+      element_type: their type.
+      zeroed: whether they are zero when the kernel starts; else they may be anything.
+    """
+
+    elements: int
+    element_type: str
+    zeroed: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
     """A kernel that computes a region.
 
@@ -109,6 +126,7 @@ class Plan:
       destination: a tensor that the kernel updates in place, and that then is its one result; None
         where it writes results without reading them.
       before: a kernel that runs first; this one's first arguments are its scratch.
+      workspaces: memory that only this kernel uses.
     """
 
     program: Program
@@ -121,6 +139,7 @@ class Plan:
     before: Plan | None = None
     scratch_types: tuple[str, ...] = ()
     destination: ir.Value | None = None
+    workspaces: tuple[Workspace, ...] = ()
 
     def kernels(self) -> tuple[Plan, ...]:
         """The plans of all its kernels, in the order in which they run."""

@@ -19,6 +19,7 @@ _NAMES = (
     "scan",
     "scatter",
     "sort",
+    "recurrence",
 )
 """The families: that of the folder `NAME` is the upper-case `NAME` of its module `family`."""
 

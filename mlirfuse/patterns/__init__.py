@@ -88,6 +88,7 @@ _NAMES = (
     "row_triton_kernel",
     "row_vector_kernel",
     "scan_fusion",
+    "recurrence_triton_kernel",
     "scan_triton_kernel",
     "scan_vector_kernel",
     "scatter_fusion",

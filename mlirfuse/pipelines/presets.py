@@ -26,6 +26,8 @@ DEFAULT: tuple[str, ...] = (
     "extracted_scalar_rewrite",
     # Before a group takes the contraction without its bias.
     "contraction_init_rewrite",
+    # Before the iterations of a loop become several.
+    "recurrence_triton_kernel",
     "loop_unrolling_rewrite",
     # Before anything asks whether the kernels can compute its maps.
     "window_gather_rewrite",

@@ -107,7 +107,7 @@ class Demand:
             body = self.tiles.body
             return body.name(literal(number, ops.element_type(value), body.types, body.layout))
         if op is not None and op.name == "tensor.extract_slice":
-            source = sliced(op, index)
+            source = self.cut(op, index)
             if source is not None:
                 return self.value(op.operands[0], source, guard)
             if ops.in_region(op):
@@ -130,6 +130,10 @@ class Demand:
             return self._elementwise(op, value, index, guard)
         raise Unsupported(ops.described(op))
 
+    def cut(self, cut: ir.Operation, index: tuple[Index, ...]) -> tuple[Index, ...] | None:
+        """The index in the source of a slice; None where its offsets are not known."""
+        return sliced(cut, index)
+
     def load(self, value: ir.Value, index: tuple[Index, ...], guard: Guard) -> str:
         """The elements of a tensor from outside of the region."""
         owner = ops.defining_op(value)
@@ -144,17 +148,30 @@ class Demand:
             return self.tiles.read(value, plain)
         if ops.element_type(value) == "i4":
             raise Unsupported("a part of a tensor of i4")
+        pointers, mask = self.pointers(self.tiles.pointer(value), value, index, guard)
+        axes = tuple(axis_of(part) for part in index)
+        return self.tiles.body.name(self.tiles.loaded(pointers, mask, value, axes))
+
+    def pointers(
+        self, base: str, value: ir.Value, index: tuple[Index, ...], guard: Guard = ALWAYS
+    ) -> tuple[str, str]:
+        """Pointers to elements of a tensor, and the condition under which they may be read.
+
+        Args:
+          base: a pointer to the first element.
+          value: the tensor.
+          index: the index along each of its dimensions.
+          guard: the condition under which the elements are needed.
+        """
         offset, groups = self._offset(value, index)
         space = self.tiles.space
         masks = [space.groups[g].mask for g in sorted(groups) if space.groups[g].mask]
-        pointers = f"{self.tiles.pointer(value)} + {offset}"
+        pointers = f"{base} + {offset}"
         for group in sorted(guard.groups - groups):
             # The pointers have the shape of their mask.
             pointers += f" + {space.groups[group].flat} * 0"
             masks += [space.groups[group].mask] if space.groups[group].mask else []
-        mask = " & ".join([*masks, *([guard.text] if guard.text else [])])
-        axes = tuple(axis_of(part) for part in index)
-        return self.tiles.body.name(self.tiles.loaded(pointers, mask, value, axes))
+        return pointers, " & ".join([*masks, *([guard.text] if guard.text else [])])
 
     def _size(self, axis: Axis) -> int | None:
         return self.tiles.space.groups[axis[0]].sizes[axis[1]]

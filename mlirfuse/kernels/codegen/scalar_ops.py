@@ -39,6 +39,7 @@ class Body:
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
       short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
       layout: layout of the tiles, where the lines are Gluon's; empty for Triton.
+      outer: names of scalars that bodies read from outside of their ops.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Body:
         self.types = types
         self.short = short
         self.layout = layout
+        self.outer: dict[ir.Value, str] = {}
         # Name of a whole number -> the name before rounding, and its lower and upper bound.
         self._whole: dict[str, tuple[str, float, float]] = {}
         self._ranges = IndexRanges() if types["index"] == TYPES["i32"] and not layout else None
@@ -84,7 +86,9 @@ class Body:
         }
 
         def read(value: ir.Value) -> str:
-            if value not in known:
+            if value not in known and value in self.outer:
+                known[value] = self.outer[value]
+            elif value not in known:
                 number = ops.constant(value)
                 if number is None:
                     raise Unsupported("a scalar from outside its op")

@@ -169,6 +169,23 @@ def short_log1p(x):
 
 
 @triton.jit
+def meet(counter, arrived):
+    """Waits until CTAs have come here so often, all of which run at a time.
+
+    What they wrote before is visible to all of them after it.
+
+    Args:
+      counter: a pointer to a number that was zero at the start of the kernel.
+      arrived: calls by all CTAs together, this one's among them, to wait for.
+    """
+    tl.debug_barrier()
+    tl.atomic_add(counter, 1, sem="release")
+    while tl.atomic_add(counter, 0, sem="acquire") < arrived:
+        pass
+    tl.debug_barrier()
+
+
+@triton.jit
 def swizzle_tile(tile, tiles_m, tiles_n, group_m: tl.constexpr):
     """Indices of a tile along M and N, so that `group_m` rows of tiles run together.
 

@@ -108,10 +108,17 @@ class HostLoop:
     ops: int
 
 
-def host_loop(op: ir.Operation) -> HostLoop | None:
-    """The innermost loop of a known number of iterations that an `scf.for` is; None for others."""
+def host_loop(op: ir.Operation, *, in_region: bool = False) -> HostLoop | None:
+    """The innermost loop of a known number of iterations that an `scf.for` is; None for others.
+
+    Args:
+      op: the `scf.for`.
+      in_region: whether it may be in a dispatch region.
+    """
     bounds = [ops.constant(value) for value in list(op.operands)[:3]]
-    if not all(isinstance(bound, int) for bound in bounds) or ops.in_region(op):
+    if not all(isinstance(bound, int) for bound in bounds):
+        return None
+    if ops.in_region(op) and not in_region:
         return None
     first, end, step = (int(bound) for bound in bounds if bound is not None)
     held = [view.operation for view in op.regions[0].blocks[0].operations]

@@ -1,0 +1,1 @@
+"""Loops whose steps read the states that the step before wrote: LSTM, GRU, RNN, `lax.scan`."""

@@ -1,0 +1,64 @@
+"""Configurations of recurrence kernels: computed from the device, or measured."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.recurrence.problem import RecurrenceConfig, RecurrenceProblem
+from mlirfuse.targets.base import Target
+
+LEAST_DOT = 16
+"""Rows, columns and contracted elements of `tl.dot`, at least."""
+
+MAX_ROWS, MAX_COLUMNS, K_BYTES = 64, 128, 256
+"""Rows and columns of a tile at most; bytes of a row of an operand in one `tl.dot`."""
+
+SHARE_OF_SMS = 2
+"""CTAs that wait for each other are at most one SM of so many: they all run at a time, also beside
+another kernel of the kind, or on a smaller device of the architecture."""
+
+NUM_WARPS, MAX_STAGES = 4, 3
+
+
+def most_waiting(target: Target) -> int:
+    """CTAs that may wait for each other."""
+    return gpu_of(target).num_sms // SHARE_OF_SMS
+
+
+def choose_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig:
+    """The nearest measured configuration, else the computed one."""
+    return lookup.choose(target, problem, RecurrenceConfig, default_config)
+
+
+def default_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig:
+    """The configuration computed from the problem and the device.
+
+    The narrowest tiles of columns that may wait for each other: each SM reads its part of the
+    weights from the L2 cache in each iteration.
+    """
+    rows = min(MAX_ROWS, max(LEAST_DOT, power_of_two(problem.rows)))
+    columns = LEAST_DOT
+    if problem.k:
+        while columns < MAX_COLUMNS and -(-problem.columns // columns) > most_waiting(target):
+            columns *= 2
+    depth = max(LEAST_DOT, K_BYTES * 8 // problem.operand_bits)
+    depth = min(depth, max(LEAST_DOT, power_of_two(problem.k)))
+    stage = (rows + max(1, problem.products) * columns) * depth * problem.operand_bits // 8
+    stages = min(MAX_STAGES, max(1, gpu_of(target).shared_memory_per_cta // stage))
+    return RecurrenceConfig(rows, columns, depth, NUM_WARPS, stages)
+
+
+def configs(problem: RecurrenceProblem, target: Target) -> list[RecurrenceConfig]:
+    """The configurations that the tuner measures, with the default first."""
+    default = default_config(problem, target)
+    found = [default]
+    for columns in (default.block_columns, 2 * default.block_columns):
+        for depth in (default.block_k // 2, default.block_k):
+            for warps in (4, 8):
+                if depth >= LEAST_DOT:
+                    changes = {"block_columns": columns, "block_k": depth, "num_warps": warps}
+                    found.append(dataclasses.replace(default, **changes))
+    return list(dict.fromkeys(found))

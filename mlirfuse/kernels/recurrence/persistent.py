@@ -1,0 +1,355 @@
+"""All iterations of a recurrence in one kernel.
+
+Each CTA owns a tile of the states, which stays in its registers. States that other CTAs contract
+are written to a workspace at the end of each iteration; the CTAs of the same rows wait for each
+other there. They all have to run at a time: `heuristics` bounds their number.
+
+    for step in tl.range(0, 512):
+        for k in tl.range(0, 1024, 128): ...            h @ W, a tile for each gate
+        h = ...; tl.store(next, h)
+        library.meet(counter, arrived)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.demand_writer import Demand
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS, TYPES, WIDE, Unsupported
+from mlirfuse.kernels.codegen.indices import Index, linear
+from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
+from mlirfuse.kernels.codegen.module_text import text_of
+from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
+from mlirfuse.kernels.plan import Extent, Plan, Workspace
+from mlirfuse.kernels.recurrence.analysis import (
+    COLUMN,
+    ROW,
+    SHARED,
+    STEP,
+    RecurrenceAnalysis,
+    Stack,
+    problem_of,
+)
+from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
+from mlirfuse.kernels.recurrence.step_demand import Findings, Read, Request, StepDemand
+from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
+
+ENTRY = "recurrence_kernel"
+
+Argument = tuple[str, str]
+"""Name and type of an argument of a kernel."""
+
+
+def plan(
+    analysis: RecurrenceAnalysis, config: RecurrenceConfig, target: Target
+) -> Plan | NoMatch:
+    """Plans the kernel of a loop, or the reason why there is none."""
+    return attempted(lambda: _Kernel(analysis, config, target).planned(), SHARED)
+
+
+class _Kernel:
+    """Writes the kernel of a loop."""
+
+    def __init__(
+        self, analysis: RecurrenceAnalysis, config: RecurrenceConfig, target: Target
+    ) -> None:
+        self.analysis = analysis
+        self.config = config
+        self.target = target
+        self.problem = problem_of(analysis)
+        self.column_tiles = -(-analysis.columns // config.block_columns)
+        self.findings = Findings()
+        self._before: dict[Read, str] = {}
+        self.tiles = self._tiles()
+        self.writer = self.tiles.body.writer
+
+    def _tiles(self) -> Tiles:
+        analysis, config = self.analysis, self.config
+        read = [v for op in analysis.members for v in op.operands if ops.ranked(v) is not None]
+        counts = [ops.num_elements(v) for v in (*read, *analysis.loop.results)]
+        if max(counts) >= MAX_INDEX:
+            raise Unsupported("a tensor of 2^31 elements")
+        row_mask = "row_mask" if self.problem.rows % config.block_rows else ""
+        column_mask = "column_mask" if analysis.columns % config.block_columns else ""
+        groups = [
+            Group("step", (analysis.iterations,)),
+            Group("row", analysis.row_sizes, row_mask),
+            Group("column", (analysis.columns,), column_mask),
+        ]
+        for number, op in enumerate(analysis.contractions):
+            k = _contracted(op)
+            for name in (f"a{number}", f"b{number}"):
+                groups.append(Group(name, (k,), f"{name}_mask" if k % config.block_k else ""))
+        short = all(ops.element_type(value) in HIDING for value in analysis.loop.results)
+        return Tiles(Space(tuple(groups)), {}, {**WIDE, "index": TYPES["i32"]}, short=short)
+
+    @property
+    def shape(self) -> str:
+        """The shape of a tile of the states."""
+        return f"[{self.config.block_rows}, {self.config.block_columns}]"
+
+    def planned(self) -> Plan:
+        """The plan."""
+        self._collect()
+        writer, analysis, config = self.writer, self.analysis, self.config
+        row_tiles = -(-self.problem.rows // config.block_rows)
+        writer.line("pid = tl.program_id(0)")
+        writer.line(f"group = pid // {self.column_tiles}")
+        rows, columns = config.block_rows, config.block_columns
+        writer.line(f"row = (group * {rows} + tl.arange(0, {rows}))[:, None]")
+        first = f"pid % {self.column_tiles} * {columns}"
+        writer.line(f"column = ({first} + tl.arange(0, {columns}))[None, :]")
+        if self.problem.rows % rows:
+            writer.line(f"row_mask = row < {self.problem.rows}")
+        if analysis.columns % columns:
+            writer.line(f"column_mask = column < {analysis.columns}")
+        self._initial()
+        per_step = self._meetings_of_step()
+        header = f"for step in tl.range(0, {analysis.iterations}, num_stages=1):"
+        with writer.indented(header):
+            self._step(per_step)
+        for number, state in enumerate(analysis.states):
+            if state.result in analysis.results:
+                self._store(self._pointer(state.result), state.result, analysis.main, f"s{number}")
+        kinds = [ops.element_type(value) for value in self.findings.shared]
+        spaces = [Workspace(2 * self._elements, kind) for kind in kinds]
+        shared = [(f"w{n}", POINTERS[kind]) for n, kind in enumerate(kinds)]
+        counters = []
+        if self._meets:
+            spaces.append(Workspace(row_tiles, "i32", zeroed=True))
+            counters.append(("counters", POINTERS["i32"]))
+        found = self.tiles.plan(
+            ENTRY,
+            writer.lines,
+            analysis.results,
+            f"Tiles of {rows} by {columns} states.",
+            launch=Launch(
+                grid=(Extent(row_tiles * self.column_tiles), Extent(1), Extent(1)),
+                first=(COLUMN, 0),
+                num_warps=config.num_warps,
+                num_stages=config.num_stages,
+            ),
+            problem=self.problem,
+            text=functools.partial(_text, counters, shared),
+        )
+        arguments = _arguments(counters, found.program.arguments, shared)
+        program = dataclasses.replace(found.program, arguments=tuple(arguments))
+        return dataclasses.replace(found, program=program, workspaces=tuple(spaces))
+
+    def _collect(self) -> None:
+        """The first walk over an iteration."""
+        demand = StepDemand(self._tiles(), self.analysis, self.findings, collects=True)
+        for state in self.analysis.states:
+            demand.value(state.new, self.analysis.main)
+        for stack in self.analysis.stacks:
+            demand.value(stack.source, self._source_index(stack))
+
+    @property
+    def _elements(self) -> int:
+        return self.problem.rows * self.problem.columns
+
+    @property
+    def _meets(self) -> bool:
+        """Whether CTAs wait for each other; those of one tile of columns need not."""
+        return bool(self.findings.shared) and self.column_tiles > 1
+
+    def _levels(self) -> list[list[Request]]:
+        """The tiles of contractions, those first that need no other ones."""
+        demand = StepDemand(self._tiles(), self.analysis, self.findings)
+        level: dict[ir.Operation, int] = {}
+        for op in self.analysis.contractions:
+            work, found, seen = list(op.operands)[:2], 0, set()
+            while work:
+                inner = ops.defining_op(work.pop())
+                if inner is None or inner in seen or inner not in demand.members:
+                    continue
+                seen.add(inner)
+                if inner in level:
+                    found = max(found, level[inner] + 1)
+                else:
+                    work += inner.operands
+            level[op] = found
+        levels: list[list[Request]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
+        for request in self.findings.requests:
+            levels[level[request.op]].append(request)
+        return levels
+
+    def _meetings_of_step(self) -> int:
+        """How often the CTAs of the same rows wait for each other in an iteration."""
+        return max(0, len(self._levels()) - 1) + 1
+
+    def _initial(self) -> None:
+        """Reads the first states, and shares them."""
+        demand = Demand(self.tiles, ())
+        main = self.analysis.main
+        for number, state in enumerate(self.analysis.states):
+            kind = WIDE[ops.element_type(state.argument)]
+            tile = demand.value(state.initial, main)
+            self.writer.line(f"s{number} = tl.broadcast_to({tile}, {self.shape}).to({kind})")
+            self._share(state.argument, f"s{number}", "0")
+        self._before = {
+            read: demand.value(read.value, read.index)
+            for read in self.findings.loads
+            if not read.moves
+        }
+        if self.findings.shared:
+            self._meet("1")
+        self.tiles.forget_loads()
+
+    def _share(self, value: ir.Value, tile: str, half: str) -> None:
+        """Writes a tile of a state, or of a value of the iteration, for other CTAs."""
+        if value in self.findings.shared:
+            number = list(self.findings.shared).index(value)
+            base = f"w{number} + {half} * {self._elements}"
+            self._store(base, value, self.analysis.main, tile)
+
+    def _meet(self, meetings: str) -> None:
+        """Waits until all CTAs of the same rows have written what they share."""
+        if self._meets:
+            arrived = f"{self.column_tiles} * ({meetings})"
+            self.writer.line(f"library.meet(counters + group, {arrived})")
+        else:
+            self.writer.line("tl.debug_barrier()")
+
+    def _step(self, per_step: int) -> None:
+        """One iteration."""
+        writer, analysis = self.writer, self.analysis
+        for number, value in enumerate(self.findings.shared):
+            half = "step % 2" if analysis.state_of(value) is not None else "0"
+            writer.line(f"w{number}_now = w{number} + {half} * {self._elements}")
+        demand = StepDemand(self.tiles, analysis, self.findings)
+        # Before the contractions, which take longer than the loads.
+        for read in self.findings.loads:
+            if read.moves:
+                demand.value(read.value, read.index)
+            else:
+                demand.define(read.value, read.index, self._before[read])
+        for level, requests in enumerate(self._levels()):
+            if level:
+                self._share_operands(requests, demand)
+                self._meet(f"step * {per_step} + {level + 1}")
+            for op in analysis.contractions:
+                own = [request for request in requests if request.op == op]
+                if own:
+                    self._contract(own, demand)
+        self.tiles.forget_loads()
+        new = [demand.value(state.new, analysis.main) for state in analysis.states]
+        for stack in analysis.stacks:
+            tile = demand.value(stack.source, self._source_index(stack))
+            if stack.result in analysis.results:
+                index = list(analysis.main)
+                step = linear((STEP, 0), stack.index.step, stack.index.start)
+                index.insert(stack.dimension, step)
+                self._store(self._pointer(stack.result), stack.result, tuple(index), tile)
+        for number, (state, tile) in enumerate(zip(analysis.states, new, strict=True)):
+            kind = WIDE[ops.element_type(state.argument)]
+            writer.line(f"n{number} = tl.broadcast_to({tile}, {self.shape}).to({kind})")
+        for number, state in enumerate(analysis.states):
+            writer.line(f"s{number} = n{number}")
+            self._share(state.argument, f"s{number}", "((step + 1) % 2)")
+        if self.findings.shared:
+            self._meet(f"(step + 1) * {per_step} + 1")
+
+    def _share_operands(self, requests: Sequence[Request], demand: StepDemand) -> None:
+        """Writes the operands of contractions that other contractions computed."""
+        for value in dict.fromkeys(demand.operands(request)[0].value for request in requests):
+            if self.analysis.state_of(value) is None and value in self.findings.shared:
+                self._share(value, demand.value(value, self.analysis.main), "0")
+
+    def _contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
+        """The loop over K of a contraction, for all of its tiles."""
+        writer, config, op = self.writer, self.config, requests[0].op
+        number = list(self.analysis.contractions).index(op)
+        k, kind = _contracted(op), ops.element_type(op.operands[0])
+        precision = dot_precision(kind, self.target)
+        names = [f"c{number}_{n}" for n in range(len(requests))]
+        for name in names:
+            writer.line(f"{name} = tl.zeros({self.shape}, tl.float32)")
+        header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
+        with writer.indented(header):
+            for side, at in (("a", "[None, :]"), ("b", "[:, None]")):
+                name = f"{side}{number}"
+                writer.line(f"{name} = (k + tl.arange(0, {config.block_k})){at}")
+                if k % config.block_k:
+                    writer.line(f"{name}_mask = {name} < {k}")
+            inner = StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
+            rows, columns, depth = config.block_rows, config.block_columns, config.block_k
+            for request, name in zip(requests, names, strict=True):
+                a, b = demand.operands(request)
+                left = inner.value(a.value, a.index)
+                right = inner.value(b.value, b.index)
+                left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
+                right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
+                argument = precision_argument(precision)
+                writer.line(f"{name} = tl.dot({left}, {right}, {name}{argument})")
+        self.tiles.forget_loads()
+        for request, name in zip(requests, names, strict=True):
+            init = op.operands[2]
+            if ops.constant(init) != 0:
+                maps = ops.indexing_maps(op)
+                assert maps[2] is not None
+                name = self.tiles.body.name(f"{name} + {demand.value(init, request.index)}")
+            demand.define(op.results[0], request.index, name)
+
+    def _narrow(self) -> Tiles:
+        """The same lines, with element types as they are in memory, for operands of `tl.dot`."""
+        found = Tiles(self.tiles.space, {}, {**TYPES, "index": TYPES["i32"]})
+        found.body.writer = self.writer
+        found.operands = self.tiles.operands
+        return found
+
+    def _source_index(self, stack: Stack) -> tuple[Index, ...]:
+        """The index of a stack's slice, which may have the stack's dimension."""
+        index = list(self.analysis.main)
+        if len(ops.shape(stack.source)) > len(index):
+            index.insert(stack.dimension, None)
+        return tuple(index)
+
+    def _pointer(self, result: ir.Value) -> str:
+        return f"y{list(self.analysis.results).index(result)}"
+
+    def _store(
+        self, base: str, value: ir.Value, index: tuple[Index, ...], tile: str
+    ) -> None:
+        """Writes a tile of a tensor of the states' shape, or of a stack."""
+        demand = StepDemand(self.tiles, self.analysis, self.findings)
+        pointers, _ = demand.pointers(base, value, index)
+        groups = self.tiles.space.groups
+        pointers += "".join(f" + {groups[n].flat} * 0" for n in (ROW, COLUMN))
+        mask = " & ".join(groups[n].mask for n in (ROW, COLUMN) if groups[n].mask)
+        guard = f", mask={mask}" if mask else ""
+        kind = TYPES[ops.element_type(value)]
+        stored = f"tl.broadcast_to({tile}, {self.shape}).to({kind})"
+        self.writer.line(f"tl.store({pointers}, {stored}{guard})")
+
+
+def _contracted(op: ir.Operation) -> int:
+    """Contracted elements."""
+    sizes = zip(ops.loop_sizes(op), ops.iterator_types(op), strict=True)
+    return max([size or 1 for size, kind in sizes if kind == "reduction"])
+
+
+def _arguments(
+    counters: Sequence[Argument], known: Sequence[Argument], shared: Sequence[Argument]
+) -> list[Argument]:
+    """Name and type of all arguments: the operands, the counters, the results, the workspaces."""
+    read = [argument for argument in known if not argument[0].startswith("y")]
+    return [*read, *counters, *known[len(read) :], *shared]
+
+
+def _text(
+    counters: Sequence[Argument],
+    shared: Sequence[Argument],
+    entry: str,
+    arguments: Sequence[Argument],
+    lines: Sequence[str],
+    note: str,
+) -> str:
+    return text_of(entry, _arguments(counters, arguments, shared), lines, note)

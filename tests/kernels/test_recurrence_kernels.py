@@ -1,0 +1,123 @@
+"""Kernels of loops that carry states against float64, run by Triton's interpreter on the CPU."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers.kernel_runner import TARGET, argument_index, close, draw, needs_triton, to_torch
+from helpers.recurrence_text import Recurrence, expected, recurrence_text
+from mlirfuse.core import NoMatch
+from mlirfuse.kernels.plan import Plan
+from mlirfuse.kernels.recurrence import heuristics
+from mlirfuse.kernels.recurrence.analysis import LOOP, analyze_loop, problem_of
+from mlirfuse.kernels.recurrence.family import plan_loop, plan_recurrence
+from mlirfuse.structured.ir import ops
+
+
+def loop_of(module):
+    (function,) = ops.functions(module)
+    found = [v.operation for b in ops.blocks(function) for v in b.operations]
+    return next(op for op in found if op.name == LOOP)
+
+
+def computed(interpreter, spec, arrays):
+    """The results of the kernel with one tile of columns: the interpreter runs CTA after CTA."""
+    torch = interpreter.torch
+    with ir.Context():
+        module = ir.Module.parse(recurrence_text(spec))
+        analysis = analyze_loop(loop_of(module))
+        assert not isinstance(analysis, NoMatch | None), analysis
+        chosen = heuristics.default_config(problem_of(analysis), TARGET)
+        config = dataclasses.replace(chosen, block_columns=32)
+        plan = plan_recurrence(analysis, TARGET, config)
+        assert isinstance(plan, Plan), plan
+        inputs = [to_torch(torch, arrays[argument_index(v)]) for v in plan.operands]
+        grid = tuple(extent.count(()) for extent in plan.grid)
+        spaces = plan.workspaces
+    kinds = {"*fp32": torch.float32, "*fp16": torch.float16, "*bf16": torch.bfloat16}
+    named = dict(plan.program.arguments)
+    shapes = spec.result_shapes
+    results = [
+        torch.full(shape, float("nan"), dtype=kinds[named[f"y{n}"]])
+        for n, shape in enumerate(shapes)
+    ]
+    given = {name: iter(values) for name, values in (("x", inputs), ("y", results))}
+    given["c"] = iter([torch.zeros(w.elements, dtype=torch.int32) for w in spaces if w.zeroed])
+    written = [kind for name, kind in named.items() if name.startswith("w")]
+    others = [w.elements for w in spaces if not w.zeroed]
+    given["w"] = iter(
+        [torch.full((n,), 99, dtype=kinds[k]) for n, k in zip(others, written, strict=True)]
+    )
+    loaded = interpreter.load(plan.program.source, plan.program.entry)
+    with np.errstate(over="ignore"):
+        getattr(loaded, plan.program.entry)[grid](*(next(given[name[0]]) for name in named))
+    return [result.to(torch.float64).numpy() for result in results]
+
+
+SPECS = [
+    *(Recurrence(cell) for cell in ("lstm", "gru", "gru_before", "rnn", "gate")),
+    Recurrence("lstm", dtype="f16", columns=32),
+    # Without a contraction: the interpreter cannot compute those of bf16.
+    Recurrence("gate", dtype="bf16"),
+    Recurrence("gru", rows=(1,), columns=17, backward=True),
+    Recurrence("lstm", rows=(), columns=32, steps=1),
+    Recurrence("gru_before", rows=(2, 35), columns=20, steps=3),
+    Recurrence("gate", rows=(70,), columns=70, dtype="f16", backward=True),
+]
+
+
+@needs_triton
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_cells(interpreter, spec):
+    scale = [1.0, 0.3, 1.0, 1.0]
+    arrays = [
+        draw(shape, spec.dtype, seed, spread)
+        for seed, (shape, spread) in enumerate(zip(spec.shapes, scale, strict=False))
+    ]
+    found = computed(interpreter, spec, arrays)
+    for one, other in zip(found, expected(spec, *arrays), strict=True):
+        close(one, other, spec.dtype if spec.dtype != "f32" else "f16")
+        assert spec.dtype != "f32" or np.abs(one - other).max() < 2e-5
+
+
+def planned(text):
+    with ir.Context():
+        module = ir.Module.parse(text)
+        plan = plan_loop(loop_of(module), TARGET)
+        return plan.detail if isinstance(plan, NoMatch) else plan
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "detail"),
+    [
+        ("arith.addi %step, %i0", "arith.addi %step, %i1", "not every slice"),
+        ("arith.addi %step, %i0", "arith.muli %step, %i0", "several shapes"),
+        ("%end step", "%given step", None),
+    ],
+)
+def test_other_loops_are_refused(old, new, detail):
+    text = recurrence_text(Recurrence("rnn")).replace("main(", "main(%given: index, ")
+    assert old in text
+    found = planned(text.replace(old, new))
+    assert found is None if detail is None else detail in str(found)
+
+
+def test_rows_share_no_counter():
+    """Rows do not depend on each other: those of one tile wait for each other alone."""
+    plan = planned(recurrence_text(Recurrence("lstm", rows=(200,), columns=64)))
+    counters = plan.workspaces[-1]
+    assert counters.zeroed
+    assert counters.elements == 4
+    assert plan.grid[0].count(()) == 16
+
+
+def test_a_gate_without_contraction_has_no_workspace():
+    plan = planned(recurrence_text(Recurrence("gate", rows=(4,), columns=4096)))
+    assert plan.workspaces == ()
+
+
+def test_more_tiles_than_run_at_a_time_are_refused():
+    found = planned(recurrence_text(Recurrence("rnn", columns=16384)))
+    assert "wait for each other" in found
