@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.breadth import contractions, drawing, elementwise, movement
+from benchmarks.breadth import contractions, drawing, elementwise, movement, recurrent
 from benchmarks.breadth.drawing import Program
 
 CLASSES = (
@@ -17,6 +17,7 @@ CLASSES = (
     ("movement", 2.0, movement.movement),
     ("image", 1.0, movement.image),
     ("block", 1.5, movement.block),
+    ("recurrent", 1.0, recurrent.recurrent),
 )
 """Name, weight and function of each class."""
 

@@ -13,6 +13,10 @@ from iree.compiler import ir
 
 from mlirfuse import cost
 from mlirfuse.structured.ir import kernel_roles, marks, ops
+from mlirfuse.structured.recognize import counted_loops
+
+LOOP = "scf.for"
+"""Name of the loops that a kernel may compute as a whole."""
 
 
 def describe(
@@ -26,10 +30,18 @@ def describe(
       operations: those that the kernels compute; None for those of the ops in the region.
     """
     members = [view.operation for view in ops.body(region).operations]
+    iterations = 1
+    loop = None if members[0].name != LOOP else counted_loops.host_loop(members[0], in_region=True)
+    if loop is not None:
+        iterations = loop.iterations
+        held = [view.operation for view in loop.op.regions[0].blocks[0].operations]
+        members = [op for op in held if op.name.startswith(("linalg.", "iree_linalg_ext."))]
     computing = [op for op in members if op.name != ops.RETURN and cost.does_work(op)]
     location = marks.named_ops(computing)
     count = cost.operations(computing) if operations is None else operations
-    unread = cost.unread_bytes(computing)
+    count = None if count is None else count * iterations
+    # An iteration gathers its part of a tensor; all of them read the whole.
+    unread = 0 if loop is not None else cost.unread_bytes(computing)
     role = ir.StringAttr.get(kernel_roles.role_of(computing), region.context)
     kind = ir.IntegerType.get_signless(64, region.context)
     for call in calls:

@@ -16,7 +16,7 @@ Source: Diamos et al., Persistent RNNs, ICML 2016.
 from __future__ import annotations
 
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.recurrence.analysis import LOOP
+from mlirfuse.kernels.calls import LOOP
 from mlirfuse.kernels.recurrence.family import plan_loop
 
 PASS = passes.kernel_pass(

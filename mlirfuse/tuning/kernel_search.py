@@ -63,13 +63,13 @@ def candidates(
     """The configurations to measure for a region, the computed default first.
 
     Configurations of one program are one candidate: where a kernel cannot have a configuration, the
-    family plans another one.
+    family plans another one. Kernels with memory of their own are not measured.
     """
     default = family.default_config(problem, target)
     found: dict[tuple[Program, tuple[Extent, ...]], Candidate] = {}
     for config in dict.fromkeys([default, *family.configs(problem, target)]):
         plan = family.plan(region, target, config)
-        if isinstance(plan, Plan):
+        if isinstance(plan, Plan) and not plan.workspaces:
             candidate = Candidate(config, plan, config == default)
             found.setdefault((plan.program, plan.grid), candidate)
     return list(found.values())

@@ -123,8 +123,10 @@ class _Text:
             f" to {self.kind((count * columns, columns))}"
         )
         kinds = ", ".join(['"parallel"'] * (len(rows) + 1) + ['"reduction"'])
-        cast = "" if spec.dtype == "f32" else "%b0 = arith.extf %a0 : T to f32 %b1 = arith.extf %a1 : T to f32 "
-        left, right = ("%a0", "%a1") if spec.dtype == "f32" else ("%b0", "%b1")
+        cast, left, right = "", "%a0", "%a1"
+        if spec.dtype != "f32":
+            left, right = "%b0", "%b1"
+            cast = "%b0 = arith.extf %a0 : T to f32 %b1 = arith.extf %a1 : T to f32 "
         self.lines.append(
             f"{summed}_e = tensor.empty() : {self.kind(wide, 'f32')} {summed}_z = linalg.fill"
             f" ins(%zero : f32) outs({summed}_e : {self.kind(wide, 'f32')}) ->"
@@ -200,11 +202,12 @@ def recurrence_text(spec):
     stacked = text.kind((spec.steps, *shape))
     results = ", ".join([stacked, *[kind] * spec.states])
     carried = ", ".join(["%y = %ys", *(f"{n} = {n}0" for n in names)])
-    at = f"%at = arith.subi %last, %step : index" if spec.backward else "%at = arith.addi %step, %i0 : index"
+    number = "arith.subi %last, %step" if spec.backward else "arith.addi %step, %i0"
     zeros = ", ".join(["0"] * len(shape))
     sizes = ", ".join(map(str, (1, *shape)))
     ones = ", ".join(["1"] * (len(shape) + 1))
-    arguments = ", ".join(f"{n}: {t}" for n, t in zip(["%x", "%w", *(f"{n}0" for n in names)], types, strict=True))
+    given = ["%x", "%w", *(f"{n}0" for n in names)]
+    arguments = ", ".join(f"{n}: {t}" for n, t in zip(given, types, strict=True))
     body = "\n      ".join(text.lines)
     found = ", ".join(f"%r#{n}" for n in range(spec.states + 1))
     return f"""
@@ -218,10 +221,11 @@ func.func @main({arguments}) -> ({results}) {{
   %ys = tensor.empty() : {stacked}
   %state = tensor.empty() : {kind}
   %r:{spec.states + 1} = scf.for %step = %i0 to %end step %i1 iter_args({carried}) -> ({results}) {{
-      {at}
+      %at = {number} : index
       {body}
-      %i = tensor.insert_slice {new[0]} into %y[%at, {zeros}] [{sizes}] [{ones}] : {kind} into {stacked}
-      scf.yield {', '.join(['%i', *new])} : {results}
+      %i = tensor.insert_slice {new[0]} into %y[%at, {zeros}] [{sizes}] [{ones}]
+        : {kind} into {stacked}
+      scf.yield {", ".join(["%i", *new])} : {results}
   }}
   return {found} : {results}
 }}

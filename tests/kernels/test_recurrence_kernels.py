@@ -9,9 +9,10 @@ from iree.compiler import ir
 from helpers.kernel_runner import TARGET, argument_index, close, draw, needs_triton, to_torch
 from helpers.recurrence_text import Recurrence, expected, recurrence_text
 from mlirfuse.core import NoMatch
+from mlirfuse.kernels.calls import LOOP
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.recurrence import heuristics
-from mlirfuse.kernels.recurrence.analysis import LOOP, analyze_loop, problem_of
+from mlirfuse.kernels.recurrence.analysis import analyze_loop, problem_of
 from mlirfuse.kernels.recurrence.family import plan_loop, plan_recurrence
 from mlirfuse.structured.ir import ops
 

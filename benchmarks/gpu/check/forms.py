@@ -9,6 +9,7 @@ from benchmarks.gpu.check.case import Case, Chance, Form
 from benchmarks.gpu.check.convolutions import CONVOLUTIONS, POOLINGS
 from benchmarks.gpu.check.matmuls import MATMULS
 from benchmarks.gpu.check.movements import MOVEMENTS, SCANS
+from benchmarks.gpu.check.recurrences import RECURRENCES
 from benchmarks.gpu.check.reductions import REDUCTIONS
 from benchmarks.gpu.check.rows import CONCAT, ELEMENTWISE, ROW
 from benchmarks.gpu.check.scatters import SCATTERS
@@ -26,6 +27,7 @@ KERNELS: Mapping[str, Mapping[str, Form]] = {
     "scan_triton_kernel": SCANS,
     "scatter_triton_kernel": SCATTERS,
     "sort_triton_kernel": SORTS,
+    "recurrence_triton_kernel": RECURRENCES,
 }
 """Pass -> its forms."""
 

@@ -88,7 +88,10 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
         filling = [tile for tile in tiles if fills_device(num_ctas(problem, tile), target)]
         tiles = filling[:1] or tiles
     found = min(tiles, key=lambda config: time(config, gemm, target))
-    splits = [split for tile in tiles for split in k_split_configs(tile, gemm, target)]
+    smallest = min(tiles, key=lambda tile: tile.block_m * tile.block_n)
+    splits = [
+        split for tile in tiles for split in k_split_configs(tile, gemm, target, smallest=smallest)
+    ]
     return _copying(cheaper(found, splits, gemm, target), problem, target)
 
 

@@ -48,6 +48,9 @@ MIN_LONG_SPLIT_K = 4096
 MIN_SAVED = 0.2
 """Share of the modelled time that one more kernel has to save: the model's error, an estimate."""
 
+SMALLEST_TILE = MatmulConfig(64, 32, 64, 4, 1)
+"""The smallest tile that is efficient."""
+
 MAX_K_SPLITS = 64
 """Parts of K at most."""
 
@@ -269,15 +272,24 @@ def _stages(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int
     return (gpu_of(target).shared_memory_per_cta * 2 // 3 - split) // stage
 
 
-def k_split_configs(config: C, problem: MatmulProblem, target: Target) -> Iterator[C]:
+def k_split_configs(
+    config: C, problem: MatmulProblem, target: Target, *, smallest: MatmulConfig = SMALLEST_TILE
+) -> Iterator[C]:
     """The configurations with parts of K that are long enough for a CTA each.
 
     Powers of two, the numbers that fill all SMs once and twice, and the largest one.
+
+    Args:
+      config: a tile.
+      problem: the matmul.
+      target: the machine.
+      smallest: the smallest tile that the kernel may have: where it fills the device, only long
+        parts are worth a CTA.
     """
     num_sms, ctas = gpu_of(target).num_sms, num_ctas(problem, config)
     if not _is_plain(problem) or ctas > num_sms or config.split_k > 1:
         return
-    filled = fills_device(num_ctas(problem, MatmulConfig(64, 32, 64, 4, 1)), target)
+    filled = fills_device(num_ctas(problem, smallest), target)
     shortest = MIN_LONG_SPLIT_K if filled else MIN_SPLIT_BYTES * 8 // problem.operand_bits
     most = min(MAX_K_SPLITS, problem.k // shortest)
     powers = (1 << exponent for exponent in range(1, most.bit_length()))

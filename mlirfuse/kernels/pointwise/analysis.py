@@ -14,7 +14,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
 from mlirfuse.kernels.codegen.element_types import POINTERS, Unsupported
-from mlirfuse.kernels.codegen.loop_nest import Nest, count
+from mlirfuse.kernels.codegen.loop_nest import VECTOR, Nest, count
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.data_movement.analysis import is_concatenation
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
@@ -119,8 +119,11 @@ def _analyzed(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> Poi
 def problem_of(analysis: PointwiseAnalysis) -> PointwiseProblem:
     """The problem that the configuration, and whether a kernel pays, are chosen by."""
     bits = max(ops.element_bits(value) for value in analysis.results)
-    several = len(analysis.results) > 1
-    return PointwiseProblem(count(analysis.nest.sizes), _trait(analysis), bits, several)
+    several, nest = len(analysis.results) > 1, analysis.nest
+    trait = _trait(analysis)
+    narrow = nest.columns > 0 and count(nest.sizes[nest.columns :]) % VECTOR != 0
+    scalar = not nest.transposed and (narrow or trait == "gathered")
+    return PointwiseProblem(count(nest.sizes), trait, bits, several, scalar)
 
 
 def _trait(analysis: PointwiseAnalysis) -> str:

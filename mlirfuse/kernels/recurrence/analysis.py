@@ -7,22 +7,20 @@ problem = problem_of(analysis)     sizes that the configuration is chosen by
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.alignment import VIEWS
+from mlirfuse.kernels.calls import LOOP
 from mlirfuse.kernels.codegen.element_types import POINTERS, Unsupported
 from mlirfuse.kernels.codegen.indices import Index
-from mlirfuse.kernels.codegen.iteration_space import Conflict
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.recurrence.counter import Counter, Linear
 from mlirfuse.kernels.recurrence.problem import RecurrenceProblem
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import counted_loops
-
-LOOP = "scf.for"
 
 SHARED = "the axes of the states"
 """The axes that the ops of a loop have in common."""
@@ -104,11 +102,14 @@ class RecurrenceAnalysis:
         return [size for size in self.shape if size > 1][-1]
 
     @property
+    def row_axes(self) -> list[Index]:
+        """The axes whose indices are rows."""
+        return [(ROW, n) for n in range(len(self.row_sizes))]
+
+    @property
     def main(self) -> tuple[Index, ...]:
         """The index of a state along each of its dimensions, in rows and columns."""
-        axes: list[Index] = [(ROW, n) for n in range(len(self.row_sizes))]
-        axes.append((COLUMN, 0))
-        rest = iter(axes)
+        rest = iter([*self.row_axes, (COLUMN, 0)])
         return tuple(next(rest) if size > 1 else None for size in self.shape)
 
     @property
@@ -172,14 +173,10 @@ def _analyzed(loop: ir.Operation, counter: Counter) -> RecurrenceAnalysis | None
         if rest != list(sizes):
             raise Unsupported("a slice of another shape than the states")
     contractions = tuple(op for op in held if ops.is_contraction(op))
-    return RecurrenceAnalysis(
-        loop, counter, tuple(states), tuple(stacks), sizes, contractions
-    )
+    return RecurrenceAnalysis(loop, counter, tuple(states), tuple(stacks), sizes, contractions)
 
 
-def _stack(
-    result: ir.Value, argument: ir.Value, new: ir.Value, counter: Counter
-) -> Stack | None:
+def _stack(result: ir.Value, argument: ir.Value, new: ir.Value, counter: Counter) -> Stack | None:
     """The stack that a carried value is; None for a state.
 
     Raises:
@@ -253,17 +250,20 @@ def offsets_of(op: ir.Operation, counter: Counter) -> list[Linear] | None:
 
 def problem_of(analysis: RecurrenceAnalysis) -> RecurrenceProblem:
     """The problem that the configuration is chosen by."""
-    rows, widest, products = 1, 0, 0
-    for size in analysis.row_sizes:
-        rows *= size
-    for op in analysis.contractions:
-        total = 1
-        for size, kind in zip(ops.loop_sizes(op), ops.iterator_types(op), strict=True):
-            total *= (size or 1) if kind == "reduction" else 1
-        widest = max(widest, total)
-        elements = ops.num_elements(op.results[0])
-        products += -(-elements // (rows * analysis.columns))
+    rows, columns = math.prod(analysis.row_sizes), analysis.columns
     read = [op.operands[0] for op in analysis.contractions]
-    read = read or [state.argument for state in analysis.states]
-    bits = max(map(ops.element_bits, read))
-    return RecurrenceProblem(rows, analysis.columns, widest, products, bits)
+    return RecurrenceProblem(
+        rows,
+        columns,
+        max(map(contracted, analysis.contractions), default=0),
+        sum(
+            -(-ops.num_elements(op.results[0]) // (rows * columns)) for op in analysis.contractions
+        ),
+        max(map(ops.element_bits, read or [state.argument for state in analysis.states])),
+    )
+
+
+def contracted(op: ir.Operation) -> int:
+    """Elements of the longest dimension that a contraction sums over."""
+    sizes = zip(ops.loop_sizes(op), ops.iterator_types(op), strict=True)
+    return max(size or 1 for size, kind in sizes if kind == "reduction")

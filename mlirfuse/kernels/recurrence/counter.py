@@ -1,6 +1,6 @@
 """Integers in a loop as linear functions of the number of its iteration.
 
-    %k = arith.subi %c31, %i          -n + 31 in iteration n, where %i counts from 0
+%k = arith.subi %c31, %i          -n + 31 in iteration n, where %i counts from 0
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ becomes
 
 from __future__ import annotations
 
+from iree.compiler import ir
+
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
@@ -19,7 +21,6 @@ from mlirfuse.kernels.recurrence.analysis import (
 )
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig, RecurrenceProblem
 from mlirfuse.targets.base import Target
-from iree.compiler import ir
 
 
 def plan_recurrence(

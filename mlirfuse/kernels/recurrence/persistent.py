@@ -34,6 +34,7 @@ from mlirfuse.kernels.recurrence.analysis import (
     STEP,
     RecurrenceAnalysis,
     Stack,
+    contracted,
     problem_of,
 )
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
@@ -47,9 +48,7 @@ Argument = tuple[str, str]
 """Name and type of an argument of a kernel."""
 
 
-def plan(
-    analysis: RecurrenceAnalysis, config: RecurrenceConfig, target: Target
-) -> Plan | NoMatch:
+def plan(analysis: RecurrenceAnalysis, config: RecurrenceConfig, target: Target) -> Plan | NoMatch:
     """Plans the kernel of a loop, or the reason why there is none."""
     return attempted(lambda: _Kernel(analysis, config, target).planned(), SHARED)
 
@@ -84,7 +83,7 @@ class _Kernel:
             Group("column", (analysis.columns,), column_mask),
         ]
         for number, op in enumerate(analysis.contractions):
-            k = _contracted(op)
+            k = contracted(op)
             for name in (f"a{number}", f"b{number}"):
                 groups.append(Group(name, (k,), f"{name}_mask" if k % config.block_k else ""))
         short = all(ops.element_type(value) in HIDING for value in analysis.loop.results)
@@ -267,7 +266,7 @@ class _Kernel:
         """The loop over K of a contraction, for all of its tiles."""
         writer, config, op = self.writer, self.config, requests[0].op
         number = list(self.analysis.contractions).index(op)
-        k, kind = _contracted(op), ops.element_type(op.operands[0])
+        k, kind = contracted(op), ops.element_type(op.operands[0])
         precision = dot_precision(kind, self.target)
         names = [f"c{number}_{n}" for n in range(len(requests))]
         for name in names:
@@ -315,9 +314,7 @@ class _Kernel:
     def _pointer(self, result: ir.Value) -> str:
         return f"y{list(self.analysis.results).index(result)}"
 
-    def _store(
-        self, base: str, value: ir.Value, index: tuple[Index, ...], tile: str
-    ) -> None:
+    def _store(self, base: str, value: ir.Value, index: tuple[Index, ...], tile: str) -> None:
         """Writes a tile of a tensor of the states' shape, or of a stack."""
         demand = StepDemand(self.tiles, self.analysis, self.findings)
         pointers, _ = demand.pointers(base, value, index)
@@ -328,12 +325,6 @@ class _Kernel:
         kind = TYPES[ops.element_type(value)]
         stored = f"tl.broadcast_to({tile}, {self.shape}).to({kind})"
         self.writer.line(f"tl.store({pointers}, {stored}{guard})")
-
-
-def _contracted(op: ir.Operation) -> int:
-    """Contracted elements."""
-    sizes = zip(ops.loop_sizes(op), ops.iterator_types(op), strict=True)
-    return max([size or 1 for size, kind in sizes if kind == "reduction"])
 
 
 def _arguments(

@@ -16,7 +16,14 @@ from iree.compiler import ir
 from mlirfuse.kernels.alignment import VIEWS
 from mlirfuse.kernels.codegen.demand_writer import ALWAYS, Demand, Guard
 from mlirfuse.kernels.codegen.element_types import WIDE, Unsupported
-from mlirfuse.kernels.codegen.indices import Index, Named, axis_of, kept_dimensions, linear, of_scalar
+from mlirfuse.kernels.codegen.indices import (
+    Index,
+    Named,
+    axis_of,
+    kept_dimensions,
+    linear,
+    of_scalar,
+)
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.recurrence.analysis import (
     COLUMN,
@@ -181,8 +188,8 @@ class StepDemand(Demand):
     def _shared(self, value: ir.Value, index: tuple[Index, ...], guard: Guard) -> str:
         """The elements of a state, or of a value of the iteration, that other CTAs wrote."""
         pairs = zip(index, self._analysis.main, strict=True)
-        rows = [(part, own) for part, own in pairs if own is not None and axis_of(own)[0] == ROW]
-        if any(part != own for part, own in rows) or any(isinstance(p, Named) for p in index):
+        moved = [part for part, own in pairs if own in self._analysis.row_axes and part != own]
+        if moved or any(isinstance(part, Named) for part in index):
             raise Unsupported("a state at other rows than the result's")
         self.findings.shared.setdefault(value)
         if self._collects:

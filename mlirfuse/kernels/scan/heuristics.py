@@ -16,6 +16,10 @@ TILE_ELEMENTS = 2048
 
 ELEMENTS_PER_THREAD = 16
 
+ROWS_ELEMENTS = 1024
+"""Elements of a tile of whole rows. On an H100 cumulative sums of 191688 rows of 75 took 62 us in
+tiles of 512 or 1024 elements, 88 of 2048, and 165 in blocks of 16 columns, which mask fewer."""
+
 LANE_BYTES = 128
 """Bytes of a tile along the dimensions after the scanned one: a line of the cache."""
 
@@ -74,12 +78,12 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
 
 def _contiguous(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
     """The configuration of scans along the contiguous dimension."""
-    columns = min(TILE_ELEMENTS, power_of_two(problem.columns))
-    if problem.outer >= gpu.num_sms * CTAS_PER_SM:
+    columns = power_of_two(problem.columns)
+    if columns > TILE_ELEMENTS and problem.outer >= gpu.num_sms * CTAS_PER_SM:
         columns = tile_width(problem.columns, TILE_ELEMENTS)
-    elif columns < problem.columns:
+    elif columns > TILE_ELEMENTS:
         return min(_long(problem, gpu), key=lambda config: _cycles(problem, config, gpu))
-    lanes = min(max(1, TILE_ELEMENTS // columns), power_of_two(problem.outer))
+    lanes = min(max(1, ROWS_ELEMENTS // columns), power_of_two(problem.outer))
     while lanes > 1 and problem.outer < lanes * gpu.num_sms:
         lanes //= 2
     return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu))
