@@ -31,9 +31,9 @@ def recurrent(draw: Draw) -> Drawn:
     def call(x: Tensor, *parameters: Tensor) -> Any:
         state = x.new_zeros((layers * directions, batch, hidden))
         first = (state, state) if kind == "lstm" else state
-        return getattr(torch, kind)(
-            x, first, list(parameters), True, layers, 0.0, False, both, True
-        )[0]
+        # As a module: Dynamo leaves a layer whole that it would write out step by step.
+        layer = torch.compiler.disable(getattr(torch, kind))
+        return layer(x, first, list(parameters), True, layers, 0.0, False, both, True)[0]
 
     said = f"{kind}, {layers} layers{', both directions' if both else ''}, {hidden} wide"
     terms = size + hidden + (layers - 1) * (directions + 1) * hidden

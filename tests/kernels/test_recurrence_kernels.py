@@ -107,11 +107,17 @@ def test_other_loops_are_refused(old, new, detail):
 
 def test_rows_share_no_counter():
     """Rows do not depend on each other: those of one tile wait for each other alone."""
-    plan = planned(recurrence_text(Recurrence("lstm", rows=(200,), columns=64)))
+    plan = planned(recurrence_text(Recurrence("lstm", rows=(200,), columns=80)))
     counters = plan.workspaces[-1]
     assert counters.zeroed
     assert counters.elements == 4
-    assert plan.grid[0].count(()) == 16
+    assert plan.grid[0].count(()) == 20
+
+
+def test_one_cta_of_all_columns_waits_for_none():
+    plan = planned(recurrence_text(Recurrence("gru", rows=(8,), columns=40)))
+    assert not any(workspace.zeroed for workspace in plan.workspaces)
+    assert "library.meet" not in plan.program.source
 
 
 def test_a_gate_without_contraction_has_no_workspace():

@@ -103,6 +103,13 @@ class Analysis:
         return channel is not None and self.loops.image_dims[-1] == ((channel, 1),)
 
     @property
+    def slides(self) -> bool:
+        """Whether taps move along the innermost dimension of the image, and of the results."""
+        loops = {loop for loop, _ in self.loops.image_dims[-1]}
+        inner = {self.pixels[-1]} if self.pixels and loops & {*self.loops.tap_loops} else set()
+        return {ops.shape(value)[-1] for value in self.results} == inner
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether the number of images is dynamic."""
         return self.pixels[:1] == (None,)
@@ -219,6 +226,7 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
         operand_bits=ops.element_bits(analysis.image),
         groups=known_product(analysis.groups),
         narrow_filter=_has_narrow_rows(analysis),
+        slides=analysis.slides,
     )
 
 

@@ -53,6 +53,8 @@ class ConvolutionProblem(Problem):
       groups: groups of channels; the numbers of channels are those of one group.
       narrow_filter: whether the filter has rows of input channels that are not aligned for
         vectorized loads, unless it is copied.
+      slides: whether taps move along the innermost dimension of the image, which is that of the
+        results, too.
     """
 
     pixels: int
@@ -64,6 +66,7 @@ class ConvolutionProblem(Problem):
     operand_bits: int = 16
     groups: int = 1
     narrow_filter: bool = False
+    slides: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "out_channels", "in_channels", "taps")
 

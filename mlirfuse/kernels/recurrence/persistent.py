@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -26,6 +27,7 @@ from mlirfuse.kernels.codegen.indices import Index, linear
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan, Workspace
 from mlirfuse.kernels.recurrence.analysis import (
     COLUMN,
@@ -43,6 +45,12 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 ENTRY = "recurrence_kernel"
+
+MAX_HELD_BYTES = 256
+"""Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
+
+_DEPENDS = re.compile(r"\b(step|s\d+|w\d+_now)\b")
+"""Names that an iteration sets."""
 
 Argument = tuple[str, str]
 """Name and type of an argument of a kernel."""
@@ -66,6 +74,7 @@ class _Kernel:
         self.column_tiles = -(-analysis.columns // config.block_columns)
         self.findings = Findings()
         self._before: dict[Read, str] = {}
+        self._held: dict[Request, str] = {}
         self.tiles = self._tiles()
         self.writer = self.tiles.body.writer
 
@@ -198,9 +207,39 @@ class _Kernel:
             for read in self.findings.loads
             if not read.moves
         }
+        for op in self.analysis.contractions:
+            self._hold(op)
         if self.findings.shared:
             self._meet("1")
         self.tiles.forget_loads()
+
+    def _hold(self, op: ir.Operation) -> None:
+        """Loads the weights of a contraction once, where registers hold them all."""
+        requests = [request for request in self.findings.requests if request.op == op]
+        config, threads = self.config, self.config.num_warps * gpu_of(self.target).warp_size
+        elements = len(requests) * config.block_k * config.block_columns
+        size = elements * ops.element_bits(op.operands[0]) // 8
+        if contracted(op) > config.block_k or size > MAX_HELD_BYTES * threads:
+            return
+        with self.writer.captured() as lines:
+            self._k_index(op, "b", "0")
+            inner = StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
+            found = {}
+            for request in requests:
+                weights = inner.operands(request)[1]
+                found[request] = inner.value(weights.value, weights.index)
+        if not any(_DEPENDS.search(line) for line in lines):
+            self.writer.write(lines)
+            self._held |= found
+
+    def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
+        """Writes the indices along K of one operand, and whether they are in bounds."""
+        config, k = self.config, contracted(op)
+        name = f"{side}{list(self.analysis.contractions).index(op)}"
+        at = "[None, :]" if side == "a" else "[:, None]"
+        self.writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
+        if k % config.block_k:
+            self.writer.line(f"{name}_mask = {name} < {k}")
 
     def _share(self, value: ir.Value, tile: str, half: str) -> None:
         """Writes a tile of a state, or of a value of the iteration, for other CTAs."""
@@ -273,17 +312,14 @@ class _Kernel:
             writer.line(f"{name} = tl.zeros({self.shape}, tl.float32)")
         header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
         with writer.indented(header):
-            for side, at in (("a", "[None, :]"), ("b", "[:, None]")):
-                name = f"{side}{number}"
-                writer.line(f"{name} = (k + tl.arange(0, {config.block_k})){at}")
-                if k % config.block_k:
-                    writer.line(f"{name}_mask = {name} < {k}")
+            for side in ("a", "b"):
+                self._k_index(op, side, "k")
             inner = StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
             rows, columns, depth = config.block_rows, config.block_columns, config.block_k
             for request, name in zip(requests, names, strict=True):
                 a, b = demand.operands(request)
                 left = inner.value(a.value, a.index)
-                right = inner.value(b.value, b.index)
+                right = self._held.get(request) or inner.value(b.value, b.index)
                 left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
                 right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
                 argument = precision_argument(precision)

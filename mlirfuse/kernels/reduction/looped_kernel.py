@@ -370,7 +370,12 @@ class LoopedKernel:
         if not level:
             return
         stored = PartialResults(
-            self.writer, self.analysis, split, self._whole.groups[ROW].mask, self._wide
+            self.writer,
+            self.analysis,
+            split,
+            self.blocks.height,
+            self._whole.groups[ROW].mask,
+            self._wide,
         )
         for op in self.levels.reductions(level):
             if op in self.levels.centered:
