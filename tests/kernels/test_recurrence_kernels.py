@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
+import mlirfuse
 from helpers.kernel_runner import TARGET, argument_index, close, draw, needs_triton, to_torch
 from helpers.recurrence_text import Recurrence, expected, recurrence_text
 from mlirfuse.core import NoMatch
@@ -128,3 +129,31 @@ def test_a_gate_without_contraction_has_no_workspace():
 def test_more_tiles_than_run_at_a_time_are_refused():
     found = planned(recurrence_text(Recurrence("rnn", columns=16384)))
     assert "wait for each other" in found
+
+
+@needs_triton
+@pytest.mark.parametrize("backward", [False, True])
+def test_layers_of_pytorch_are_one_kernel_for_all_steps(backward):
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.GRU(16, 24, bidirectional=backward).eval()
+    module = mlirfuse.compile(layer, (torch.zeros(9, 3, 16),), target="cuda:sm_90", cache=False)
+    names = [kernel.name for kernel in module.report.kernels]
+    assert names.count("recurrence_kernel") == 1 + backward
+    assert all(kernel.calls == 1 for kernel in module.report.kernels)
+
+
+@needs_triton
+def test_scans_of_jax_are_one_kernel():
+    jax = pytest.importorskip("jax")
+    weights = np.linspace(-0.1, 0.1, 24 * 24, dtype=np.float32).reshape(24, 24)
+
+    def program(xs):
+        def step(state, x):
+            state = jax.numpy.tanh(x + state @ weights)
+            return state, state
+
+        return jax.lax.scan(step, jax.numpy.zeros((3, 24)), xs)
+
+    xs = np.zeros((9, 3, 24), np.float32)
+    module = mlirfuse.compile(program, (xs,), target="cuda:sm_90", cache=False)
+    assert [kernel.name for kernel in module.report.kernels] == ["recurrence_kernel"]
