@@ -29,6 +29,7 @@ from mlirfuse.core import Kind, Match, NoMatch, PassContext
 from mlirfuse.kernels import passes
 from mlirfuse.kernels.convolution.analysis import refused_surround
 from mlirfuse.kernels.convolution_support import has_kernel
+from mlirfuse.kernels.vector.tiled import MAX_UNROLLED_TAPS
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -56,11 +57,19 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = convolutions.with_epilogue(root, limit, permutes=ctx.target.cpu is None)
     if found is None or not found.unmerges():
         found = Epilogue(tuple(convolutions.initial_broadcast(root)), root, None, ())
-    pad, split = _zeros(root)
+    pad, split = (None, None) if _needs_inner_windows(root, ctx) else _zeros(root)
     around = [op for op in (pad, split) if op is not None]
     group = slices.in_order([*around, *found.ops])
     members = convolutions.with_channel_producers(group, limit)
     return Match(root, tuple(members), _Found(found, split))
+
+
+def _needs_inner_windows(root: ir.Operation, ctx: PassContext) -> bool:
+    """Whether the kernel has so many taps that it takes no windows over the image's border."""
+    loops = convolution_loops.classify(root, single_output=True)
+    assert isinstance(loops, ConvolutionLoops)
+    taps = [ops.loop_sizes(root)[loop] or 0 for loop in loops.tap_loops]
+    return ctx.target.cpu is not None and max(taps, default=0) > MAX_UNROLLED_TAPS
 
 
 def _zeros(root: ir.Operation) -> tuple[ir.Operation | None, ir.Operation | None]:

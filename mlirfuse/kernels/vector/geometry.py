@@ -9,7 +9,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.pointwise import Axes
-from mlirfuse.kernels.vector.tiled import MAX_UNROLLED_TAPS, Window
+from mlirfuse.kernels.vector.tiled import MAX_INNER_TAPS, MAX_UNROLLED_TAPS, Window
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.strided_access import StridedDim
 from mlirfuse.structured.recognize.spread_images import Surround
@@ -106,8 +106,11 @@ def windows(
     inner = [w for _, w in order if w.axis == x and w.taps > 1]
     if inner and order[-1][1] is not inner[0]:
         raise Unsupported("a filter whose innermost taps are not those along a row")
-    if any(w.taps > MAX_UNROLLED_TAPS for w in inner):
-        raise Unsupported(f"more than {MAX_UNROLLED_TAPS} taps along a row")
+    for window in inner:
+        places = next(sizes[loop] for loop, axis in axes.items() if axis == x)
+        limit = MAX_INNER_TAPS if window.always_inside(places or 0) else MAX_UNROLLED_TAPS
+        if window.taps > limit:
+            raise Unsupported(f"more than {limit} taps along a row")
     return tuple(w for _, w in order)
 
 

@@ -17,8 +17,9 @@ PACKED = "packed filter"
 SUMS = "shifted sums of the filter's columns"
 """The other operand that is made for a kernel whose products shift the image's elements."""
 
-MAX_UNROLLED_TAPS = 32
-"""Taps along x: each is code of its own."""
+MAX_UNROLLED_TAPS, MAX_INNER_TAPS = 32, 128
+"""Taps along x: each is code of its own, for each class of pixels; those of the second limit where
+no window reaches over the image's border, so that there is one class."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
