@@ -106,9 +106,9 @@ def windows(
     inner = [w for _, w in order if w.axis == x and w.taps > 1]
     if inner and order[-1][1] is not inner[0]:
         raise Unsupported("a filter whose innermost taps are not those along a row")
+    extent = next((sizes[loop] or 0 for loop, axis in axes.items() if axis == x), 0)
     for window in inner:
-        places = next(sizes[loop] for loop, axis in axes.items() if axis == x)
-        limit = MAX_INNER_TAPS if window.always_inside(places or 0) else MAX_UNROLLED_TAPS
+        limit = MAX_INNER_TAPS if window.always_inside(extent) else MAX_UNROLLED_TAPS
         if window.taps > limit:
             raise Unsupported(f"more than {limit} taps along a row")
     return tuple(w for _, w in order)
