@@ -111,8 +111,8 @@ def test_rows_share_no_counter():
     plan = planned(recurrence_text(Recurrence("lstm", rows=(200,), columns=80)))
     counters = plan.workspaces[-1]
     assert counters.zeroed
-    assert counters.elements == 4
-    assert plan.grid[0].count(()) == 20
+    assert counters.elements == 13
+    assert plan.grid[0].count(()) == 13 * 5
 
 
 def test_one_cta_of_all_columns_waits_for_none():

@@ -45,17 +45,22 @@ def default_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConf
     """The configuration computed from the problem and the device.
 
     The narrowest tiles of columns that may wait for each other: each SM reads its part of the
-    weights from the L2 cache in each iteration.
+    weights from the L2 cache in each iteration. Rows need not wait: their tiles are the smallest
+    of which each SM has one.
     """
-    rows, warps = min(MAX_ROWS, max(LEAST_DOT, power_of_two(problem.rows))), NUM_WARPS
-    columns = LEAST_DOT
+    rows = columns = LEAST_DOT
+    warps = NUM_WARPS
     if problem.k and problem.columns <= SINGLE_COLUMNS:
         columns = max(columns, power_of_two(problem.columns))
         warps = 2 * NUM_WARPS if columns == SINGLE_COLUMNS else NUM_WARPS
     elif problem.k:
-        columns = WIDE_COLUMNS if rows == LEAST_DOT and problem.operand_bits == 32 else columns
+        few = problem.rows <= LEAST_DOT
+        columns = WIDE_COLUMNS if few and problem.operand_bits == 32 else columns
         while columns < MAX_COLUMNS and -(-problem.columns // columns) > most_waiting(target):
             columns *= 2
+    tiles = -(-problem.columns // columns)
+    while rows < MAX_ROWS and -(-problem.rows // rows) * tiles > gpu_of(target).num_sms:
+        rows *= 2
     depth = max(LEAST_DOT, K_BYTES * 8 // problem.operand_bits)
     depth = min(depth, max(LEAST_DOT, power_of_two(problem.k)))
     stage = (rows + max(1, problem.products) * columns) * depth * problem.operand_bits // 8
