@@ -216,15 +216,15 @@ func.func @no_kernel_depthwise_channels_first(%x: tensor<2x16x12xf32>, %w: tenso
 
 // WHY-LABEL: @no_kernel_many_taps
 // WHY: conv_vector_kernel
-// WHY-NEXT: the kernel cannot compute more than 32 taps along a row
+// WHY-NEXT: the kernel cannot compute more than 128 taps along a row
 // CHECK-LABEL: @no_kernel_many_taps
 // CHECK-NOT: flow.dispatch @
 #x = affine_map<(b, h, f, i, c) -> (b, h + i, c)>
 #w = affine_map<(b, h, f, i, c) -> (i, c, f)>
 #y = affine_map<(b, h, f, i, c) -> (b, h, f)>
-func.func @no_kernel_many_taps(%x: tensor<2x50x16xf32>, %w: tensor<33x16x24xf32>, %s: tensor<2x18x24xf32>) -> tensor<2x18x24xf32> {
+func.func @no_kernel_many_taps(%x: tensor<2x146x16xf32>, %w: tensor<129x16x24xf32>, %s: tensor<2x18x24xf32>) -> tensor<2x18x24xf32> {
   %y = flow.dispatch.region -> (tensor<2x18x24xf32>) {
-    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x50x16xf32>, tensor<33x16x24xf32>) outs(%s : tensor<2x18x24xf32>) {
+    %c = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<2x146x16xf32>, tensor<129x16x24xf32>) outs(%s : tensor<2x18x24xf32>) {
     ^bb0(%i: f32, %j: f32, %o: f32):
       %m = arith.mulf %i, %j : f32
       %t = arith.addf %o, %m : f32

@@ -104,13 +104,15 @@ func.func @pixels_alone(%x: tensor<2x6x5x16xf16>) -> tensor<2x6x5x24xf32> {
 
 // -----
 
-// An argument is transposed in the program, if its output channels are not innermost.
+// An argument is transposed in the program, where its output channels are not innermost, and where
+// it is of f32.
 // CHECK: #[[READ:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d3, d1, d2)>
 // CHECK-LABEL: @argument
 // CHECK-SAME: %[[X:.*]]: tensor<1x4x4x16xf32>, %[[A:.*]]: tensor<8x16x3x3xf32>, %[[B:.*]]: tensor<3x3x16x8xf32>
 // CHECK: %[[T:.*]] = linalg.generic {indexing_maps = [#[[READ]], {{.*}} ins(%[[A]] : {{.*}} outs({{.*}} : tensor<8x3x3x16xf32>)
 // CHECK: linalg.generic {{.*}} ins(%[[X]], %[[T]] :
-// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[B]] :
+// CHECK: %[[U:.*]] = linalg.generic {{.*}} ins(%[[B]] : {{.*}} outs({{.*}} : tensor<8x3x3x16xf32>)
+// CHECK: linalg.generic {{.*}} ins(%[[X]], %[[U]] :
 #x = affine_map<(b, h, w, f, i, j, c) -> (b, h + i, w + j, c)>
 #fcij = affine_map<(b, h, w, f, i, j, c) -> (f, c, i, j)>
 #ijcf = affine_map<(b, h, w, f, i, j, c) -> (i, j, c, f)>

@@ -12,8 +12,9 @@ few channels the output channels become innermost, and a kernel loads those toge
 odd numbers of channels, too, where the output channels have wider loads. Groups are outermost. A
 filter that is an argument is transposed in each call, which takes as long as reading it twice,
 where each CTA would read the elements of a tile one by one; it stays as it is where its output
-channels are innermost and no persistent kernel reads it. Sizes of the filter static; T f16, bf16,
-f32. Numerics: exact (the same elements and accumulation).
+channels are innermost, their rows are as well aligned as those of input channels, no persistent
+kernel reads it, and it is of 16 bits. Sizes of the filter static; T f16, bf16, f32. Numerics: exact
+(the same elements and accumulation).
 Source: mlirfuse.
 """
 

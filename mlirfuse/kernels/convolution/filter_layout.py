@@ -17,7 +17,6 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 
-
 F32_BITS = 32
 
 
