@@ -44,6 +44,8 @@ def planned(text, kind, without=()):
         disable_pass=(
             *KERNEL_PASSES,
             *(APART if kind in ("attention", "matmul") else ()),
+            # Filters are read as they are, whatever their layout.
+            *(("filter_layout_rewrite",) if kind == "convolution" else ()),
             *without,
         ),
     )
