@@ -99,7 +99,7 @@ def test_clusters_are_hoppers_alone(share, target):
 
 
 @pytest.mark.parametrize(
-    ("target", "most"), [("cuda:sm_90", 262144), ("cuda:sm_80", 32768), ("rocm:gfx942", 32768)]
+    ("target", "most"), [("cuda:sm_90", 65536), ("cuda:sm_80", 32768), ("rocm:gfx942", 32768)]
 )
 def test_longer_rows_are_not_held_in_registers(share, target, most):
     share(None, targets.parse(target))
@@ -356,13 +356,28 @@ def test_rows_that_leave_an_sm_one_cta_are_packed(sizes, reads, combiners, packe
 
 @pytest.mark.parametrize(
     ("sizes", "part", "ranks"),
-    [((64, 40960), 8192, 5), ((512, 40960), 8192, 5), ((64, 20480), 4096, 5)],
+    [((64, 40960), 8192, 5), ((64, 20480), 4096, 5)],
 )
 def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
     problem = ReductionProblem(*sizes, "arith.addf arith.addf", 1, 1)
     found = distribute(heuristics.choose_config(problem, TARGET), *sizes, TARGET.gpu)
     assert (found.columns, found.cluster_size) == (part, ranks)
     assert found.columns * found.cluster_size == sizes[1]
+
+
+@pytest.mark.parametrize(("rows", "looped"), [(64, False), (512, True)])
+def test_many_rows_that_need_clusters_of_several_ctas_are_read_by_loops(rows, looped):
+    problem = ReductionProblem(rows, 40960, "arith.addf arith.addf", 1, 1)
+    assert bool(heuristics.default_config(problem, TARGET).block_rows) is looped
+
+
+@pytest.mark.parametrize(
+    ("columns", "warps"), [(64, 4), (69, 1), (1000, 4), (1001, 1), (1500, 4), (20, 4)]
+)
+def test_odd_rows_of_one_warp_reduce_without_shared_memory(columns, warps):
+    problem = ReductionProblem(30000, columns, "arith.addf", 1, 1)
+    config = heuristics.default_config(problem, TARGET)
+    assert (distribute(config, 30000, columns, TARGET.gpu).num_warps == 1) is (warps == 1)
 
 
 def moved_text(dtype):
@@ -413,9 +428,7 @@ def test_no_guess_which_dynamic_size_is_which():
             loop_axes(space, group, axes, anchor=group[0])
 
 
-@pytest.mark.parametrize(
-    "sizes", [(144, 288), (1024, 64), (2048, 512), (16384, 1024), (3, 2000), (27904, 49)]
-)
+@pytest.mark.parametrize("sizes", [(144, 288), (1024, 64), (2048, 512), (16384, 1024), (3, 2000)])
 def test_few_rows_have_threads_of_few_elements_and_ctas_for_each_sm(sizes):
     problem = ReductionProblem(*sizes, "arith.addf", 1, 1)
     config, gpu = heuristics.default_config(problem, TARGET), TARGET.gpu

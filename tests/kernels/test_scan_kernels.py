@@ -154,8 +154,8 @@ def test_tiles_fill_the_device():
     assert many.segments == 1
     columns = math.ceil(3000 / many.block_columns) * many.block_columns
     assert columns <= 1.07 * 3000
-    short = heuristics.default_config(ScanProblem(65536, 64), TARGET)
-    assert short.block_lanes * short.block_columns == heuristics.TILE_ELEMENTS
+    short = heuristics.default_config(ScanProblem(65536, 75), TARGET)
+    assert (short.block_columns, short.block_lanes) == (128, heuristics.ROWS_ELEMENTS // 128)
 
 
 TOTAL = """

@@ -226,7 +226,7 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
         operand_bits=ops.element_bits(analysis.image),
         groups=known_product(analysis.groups),
         narrow_filter=_has_narrow_rows(analysis),
-        slides=analysis.slides,
+        slides=bool(analysis.groups) and analysis.slides,
     )
 
 

@@ -203,7 +203,7 @@ def _direct_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     elements = problem.pixels * problem.groups
     loads, warps = loads_and_warps(elements, vector, target)
     each = vector * loads
-    if problem.slides and problem.groups > 1:
+    if problem.slides:
         each = min(each, SLIDING_ELEMENTS)
     while each > 1 and each * problem.out_channels > MAX_DIRECT_ACCUMULATORS:
         each //= 2

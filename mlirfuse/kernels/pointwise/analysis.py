@@ -122,8 +122,18 @@ def problem_of(analysis: PointwiseAnalysis) -> PointwiseProblem:
     several, nest = len(analysis.results) > 1, analysis.nest
     trait = _trait(analysis)
     narrow = nest.columns > 0 and count(nest.sizes[nest.columns :]) % VECTOR != 0
-    scalar = not nest.transposed and (narrow or trait == "gathered")
+    gathers = trait == "gathered" and not _gathers_rows(analysis)
+    scalar = not nest.transposed and (narrow or gathers)
     return PointwiseProblem(count(nest.sizes), trait, bits, several, scalar)
+
+
+def _gathers_rows(analysis: PointwiseAnalysis) -> bool:
+    """Whether indices in memory are those of rows, as an embedding's are."""
+    computed = {value for op in analysis.group for value in op.results}
+    read = {v for op in analysis.group for v in op.operands if v not in computed}
+    indices = [v for v in read if ops.ranked(v) and ops.element_type(v) in ("i32", "i64")]
+    size = max(ops.num_elements(value) for value in analysis.results)
+    return any(2 * ops.num_elements(value) <= size for value in indices)
 
 
 def _trait(analysis: PointwiseAnalysis) -> str:
