@@ -57,25 +57,20 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = convolutions.with_epilogue(root, limit, permutes=ctx.target.cpu is None)
     if found is None or not found.unmerges():
         found = Epilogue(tuple(convolutions.initial_broadcast(root)), root, None, ())
-    pad, split = (None, None) if _needs_inner_windows(root, ctx) else _zeros(root)
+    pad, split = _zeros(root, ctx)
     around = [op for op in (pad, split) if op is not None]
     group = slices.in_order([*around, *found.ops])
     members = convolutions.with_channel_producers(group, limit)
     return Match(root, tuple(members), _Found(found, split))
 
 
-def _needs_inner_windows(root: ir.Operation, ctx: PassContext) -> bool:
-    """Whether the kernel has so many taps that it takes no windows over the image's border."""
-    loops = convolution_loops.classify(root, single_output=True)
-    assert isinstance(loops, ConvolutionLoops)
-    taps = [ops.loop_sizes(root)[loop] or 0 for loop in loops.tap_loops]
-    return ctx.target.cpu is not None and max(taps, default=0) > MAX_UNROLLED_TAPS
-
-
-def _zeros(root: ir.Operation) -> tuple[ir.Operation | None, ir.Operation | None]:
+def _zeros(root: ir.Operation, ctx: PassContext) -> tuple[ir.Operation | None, ir.Operation | None]:
     """The op that puts zeros around the image, and the split of its channels after that."""
     loops = convolution_loops.classify(root, single_output=True)
     assert isinstance(loops, ConvolutionLoops)
+    taps = [ops.loop_sizes(root)[loop] or 0 for loop in loops.tap_loops]
+    if ctx.target.cpu is not None and max(taps, default=0) > MAX_UNROLLED_TAPS:
+        return None, None  # the kernel takes so many where no window reaches over the border
     image = root.operands[loops.image]
     expand = ops.defining_op(image)
     if expand is None or expand.name != "tensor.expand_shape":

@@ -1,4 +1,4 @@
-"""Forms of `recurrence_triton_kernel`: LSTM, GRU and RNN layers, and loops of elementwise ops."""
+"""Forms of `recurrence_triton_kernel`: LSTM, GRU and RNN layers."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 
 from iree.compiler import ir
 
@@ -122,6 +123,21 @@ class RecurrenceAnalysis:
         """The ops of an iteration."""
         return [view.operation for view in self.loop.regions[0].blocks[0].operations][:-1]
 
+    def nearest_contractions(self, values: Iterable[ir.Value]) -> set[ir.Operation]:
+        """The contractions of the iteration whose results values are computed from directly."""
+        members = set(self.members)
+        work, seen, found = list(values), set(), set()
+        while work:
+            op = ops.defining_op(work.pop())
+            if op is None or op in seen or op not in members:
+                continue
+            seen.add(op)
+            if ops.is_contraction(op):
+                found.add(op)
+            else:
+                work += op.operands
+        return found
+
     def state_of(self, value: ir.Value) -> State | None:
         """The state that a value is at the start of an iteration; None for others."""
         return next((state for state in self.states if state.argument == value), None)
@@ -203,7 +219,7 @@ def _inserted(
     """Source, dimension and index of an insertion of one slice."""
     if op.name != "tensor.insert_slice" or op.operands[1] != whole:
         return None
-    offsets, sizes = offsets_of(op, counter), [int(n) for n in op.attributes["static_sizes"]]
+    offsets, sizes = offsets_of(op, counter), [size for _, size, _ in ops.slice_params(op).boxes]
     if offsets is None or not ops.has_unit_strides(op):
         return None
     moving = [dim for dim, offset in enumerate(offsets) if offset.step]
@@ -235,13 +251,9 @@ def _scattered(
 
 def offsets_of(op: ir.Operation, counter: Counter) -> list[Linear] | None:
     """The offsets of a slice or an insertion; None where the iteration does not decide them."""
-    dynamic = ir.ShapedType.get_dynamic_size()
-    segments = [int(n) for n in op.attributes["operandSegmentSizes"]]
-    first = sum(segments[:-3])
-    given = iter(list(op.operands)[first : first + segments[-3]])
     found: list[Linear] = []
-    for offset in op.attributes["static_offsets"]:
-        linear = counter.of(next(given)) if int(offset) == dynamic else Linear(0, int(offset))
+    for offset, _, _ in ops.slice_params(op).boxes:
+        linear = counter.of(offset) if isinstance(offset, ir.Value) else Linear(0, offset)
         if linear is None:
             return None
         found.append(linear)

@@ -96,7 +96,14 @@ class _Kernel:
             for name in (f"a{number}", f"b{number}"):
                 groups.append(Group(name, (k,), f"{name}_mask" if k % config.block_k else ""))
         short = all(ops.element_type(value) in HIDING for value in analysis.loop.results)
-        return Tiles(Space(tuple(groups)), {}, {**WIDE, "index": TYPES["i32"]}, short=short)
+        tiles = Tiles(Space(tuple(groups)), {}, {**WIDE, "index": TYPES["i32"]}, short=short)
+        demand, block = Demand(tiles, ()), analysis.loop.regions[0].blocks[0]
+        for value in [block.arguments[0], *(v for op in analysis.members for v in op.results)]:
+            found = None if ops.ranked(value) is not None else analysis.counter.of(value)
+            if found is not None:
+                text = demand.text(linear((STEP, 0), found.step, found.start))
+                tiles.body.outer[value] = f"({text})"
+        return tiles
 
     @property
     def shape(self) -> str:
@@ -119,10 +126,9 @@ class _Kernel:
         if analysis.columns % columns:
             writer.line(f"column_mask = column < {analysis.columns}")
         self._initial()
-        per_step = self._meetings_of_step()
         header = f"for step in tl.range(0, {analysis.iterations}, num_stages=1):"
         with writer.indented(header):
-            self._step(per_step)
+            self._step()
         for number, state in enumerate(analysis.states):
             if state.result in analysis.results:
                 self._store(self._pointer(state.result), state.result, analysis.main, f"s{number}")
@@ -170,28 +176,14 @@ class _Kernel:
 
     def _levels(self) -> list[list[Request]]:
         """The tiles of contractions, those first that need no other ones."""
-        demand = StepDemand(self._tiles(), self.analysis, self.findings)
         level: dict[ir.Operation, int] = {}
         for op in self.analysis.contractions:
-            work, found, seen = list(op.operands)[:2], 0, set()
-            while work:
-                inner = ops.defining_op(work.pop())
-                if inner is None or inner in seen or inner not in demand.members:
-                    continue
-                seen.add(inner)
-                if inner in level:
-                    found = max(found, level[inner] + 1)
-                else:
-                    work += inner.operands
-            level[op] = found
+            before = self.analysis.nearest_contractions(list(op.operands)[:2])
+            level[op] = max((level[inner] + 1 for inner in before), default=0)
         levels: list[list[Request]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
         for request in self.findings.requests:
             levels[level[request.op]].append(request)
         return levels
-
-    def _meetings_of_step(self) -> int:
-        """How often the CTAs of the same rows wait for each other in an iteration."""
-        return max(0, len(self._levels()) - 1) + 1
 
     def _initial(self) -> None:
         """Reads the first states, and shares them."""
@@ -235,7 +227,7 @@ class _Kernel:
     def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
         """Writes the indices along K of one operand, and whether they are in bounds."""
         config, k = self.config, contracted(op)
-        name = f"{side}{list(self.analysis.contractions).index(op)}"
+        name = f"{side}{self.analysis.contractions.index(op)}"
         at = "[None, :]" if side == "a" else "[:, None]"
         self.writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
         if k % config.block_k:
@@ -256,9 +248,11 @@ class _Kernel:
         else:
             self.writer.line("tl.debug_barrier()")
 
-    def _step(self, per_step: int) -> None:
+    def _step(self) -> None:
         """One iteration."""
-        writer, analysis = self.writer, self.analysis
+        writer, analysis, levels = self.writer, self.analysis, self._levels()
+        # How often the CTAs of the same rows wait for each other.
+        per_step = max(1, len(levels))
         for number, value in enumerate(self.findings.shared):
             half = "step % 2" if analysis.state_of(value) is not None else "0"
             writer.line(f"w{number}_now = w{number} + {half} * {self._elements}")
@@ -269,7 +263,7 @@ class _Kernel:
                 demand.value(read.value, read.index)
             else:
                 demand.define(read.value, read.index, self._before[read])
-        for level, requests in enumerate(self._levels()):
+        for level, requests in enumerate(levels):
             if level:
                 self._share_operands(requests, demand)
                 self._meet(f"step * {per_step} + {level + 1}")
@@ -304,7 +298,7 @@ class _Kernel:
     def _contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
         """The loop over K of a contraction, for all of its tiles."""
         writer, config, op = self.writer, self.config, requests[0].op
-        number = list(self.analysis.contractions).index(op)
+        number = self.analysis.contractions.index(op)
         k, kind = contracted(op), ops.element_type(op.operands[0])
         precision = dot_precision(kind, self.target)
         names = [f"c{number}_{n}" for n in range(len(requests))]
@@ -328,8 +322,6 @@ class _Kernel:
         for request, name in zip(requests, names, strict=True):
             init = op.operands[2]
             if ops.constant(init) != 0:
-                maps = ops.indexing_maps(op)
-                assert maps[2] is not None
                 name = self.tiles.body.name(f"{name} + {demand.value(init, request.index)}")
             demand.define(op.results[0], request.index, name)
 
@@ -337,6 +329,7 @@ class _Kernel:
         """The same lines, with element types as they are in memory, for operands of `tl.dot`."""
         found = Tiles(self.tiles.space, {}, {**TYPES, "index": TYPES["i32"]})
         found.body.writer = self.writer
+        found.body.outer = self.tiles.body.outer
         found.operands = self.tiles.operands
         return found
 
@@ -348,12 +341,11 @@ class _Kernel:
         return tuple(index)
 
     def _pointer(self, result: ir.Value) -> str:
-        return f"y{list(self.analysis.results).index(result)}"
+        return f"y{self.analysis.results.index(result)}"
 
     def _store(self, base: str, value: ir.Value, index: tuple[Index, ...], tile: str) -> None:
         """Writes a tile of a tensor of the states' shape, or of a stack."""
-        demand = StepDemand(self.tiles, self.analysis, self.findings)
-        pointers, _ = demand.pointers(base, value, index)
+        pointers, _ = Demand(self.tiles, ()).pointers(base, value, index)
         groups = self.tiles.space.groups
         pointers += "".join(f" + {groups[n].flat} * 0" for n in (ROW, COLUMN))
         mask = " & ".join(groups[n].mask for n in (ROW, COLUMN) if groups[n].mask)

@@ -112,12 +112,6 @@ class StepDemand(Demand):
         self._analysis = analysis
         self._collects = collects
         self._in_operand = in_operand
-        block = analysis.loop.regions[0].blocks[0]
-        for value in [block.arguments[0], *(v for op in analysis.members for v in op.results)]:
-            found = None if ops.ranked(value) is not None else analysis.counter.of(value)
-            if found is not None:
-                text = self.text(linear((STEP, 0), found.step, found.start))
-                tiles.body.outer[value] = f"({text})"
 
     def value(self, value: ir.Value, index: tuple[Index, ...], guard: Guard = ALWAYS) -> str:
         """The tile of a value; see `Demand.value`."""
@@ -144,8 +138,8 @@ class StepDemand(Demand):
         offsets = offsets_of(cut, self._analysis.counter)
         if offsets is None or not ops.has_unit_strides(cut):
             return None
-        sizes = [int(n) for n in cut.attributes["static_sizes"]]
-        kept = kept_dimensions(list(sizes), ops.shape(cut.results[0]))
+        sizes = [None if isinstance(n, ir.Value) else n for _, n, _ in ops.slice_params(cut).boxes]
+        kept = kept_dimensions(sizes, ops.shape(cut.results[0]))
         found: list[Index] = []
         for dim, offset in enumerate(offsets):
             inner = index[kept.index(dim)] if dim in kept else None
@@ -217,7 +211,7 @@ class StepDemand(Demand):
             a, b = self.operands(request)
             self.findings.requests.setdefault(request)
             for operand in (a, b):
-                if self.contracts(operand.value):
+                if self._analysis.nearest_contractions([operand.value]):
                     if operand is b or ops.shape(operand.value) != self._analysis.shape:
                         raise Unsupported("a contraction of another one's result")
                     self.findings.shared.setdefault(operand.value)
@@ -227,19 +221,6 @@ class StepDemand(Demand):
                 )
                 inner.value(operand.value, operand.index)
         return self.tiles.body.name("0")
-
-    def contracts(self, value: ir.Value) -> bool:
-        """Whether a contraction of the iteration computes a value, at some distance."""
-        work, seen = [value], set()
-        while work:
-            op = ops.defining_op(work.pop())
-            if op is None or op in seen or op not in self.members:
-                continue
-            if ops.is_contraction(op):
-                return True
-            seen.add(op)
-            work += op.operands
-        return False
 
     def operands(self, request: Request) -> tuple[Read, Read]:
         """The operands with the rows and with the columns of a tile.
@@ -264,8 +245,7 @@ class StepDemand(Demand):
         kind = ops.element_type(op.operands[0])
         if kind not in OPERAND_TYPES or ops.element_type(op.operands[1]) != kind:
             raise Unsupported(f"a contraction of {kind}")
-        ordered = list(self._analysis.contractions)
-        group = COLUMN + 1 + 2 * ordered.index(op)
+        group = COLUMN + 1 + 2 * self._analysis.contractions.index(op)
         sides = []
         for value, index_map in zip(list(op.operands)[:2], maps, strict=False):
             at = [loops[loop] for loop in index_map or () if loop is not None]

@@ -7,11 +7,12 @@ device, or where a row wastes lanes, the CTAs of a thread block cluster share a 
 from __future__ import annotations
 
 import dataclasses
-import math
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul.cost_model import vector_bytes
+from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.kernels.reduction.cost_model import loops_us, registers_us
 from mlirfuse.kernels.reduction.distribution import (
     MAX_COLUMNS,
@@ -39,9 +40,6 @@ THREADS_PER_TILE = 128
 
 WARP_ELEMENTS, WARP_ELEMENTS_PER_THREAD = 1024, 32
 """Elements of a CTA of one warp, and of each of its threads."""
-
-VECTOR_BITS = 128
-"""Bits of a vectorized load."""
 
 MAX_TILE_ELEMENTS = 8192
 """Elements of several rows in a CTA that the tuner tries."""
@@ -93,11 +91,7 @@ def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig 
     if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
         return found
     gpu = gpu_of(target)
-    if problem.writes == 0:
-        part = _columns_per_cta(problem, gpu)
-        reducing = _distribution(problem, part, gpu).cluster_size > MAX_CLUSTER
-        return loop_config(problem, target) if reducing else None
-    if problem.rows >= 2 * gpu.num_sms:
+    if problem.writes == 0 or problem.rows >= 2 * gpu.num_sms:
         part = _columns_per_cta(problem, gpu)
         wide = _distribution(problem, part, gpu).cluster_size > MAX_CLUSTER
         return loop_config(problem, target) if wide else None
@@ -162,9 +156,9 @@ def _crosses_warps(problem: ReductionProblem, gpu: GpuDevice) -> bool:
     """
     if problem.contiguous_rows > 1 or not problem.writes:
         return False
-    loaded = math.gcd(VECTOR_BITS, problem.columns * problem.operand_bits)
-    each = max(1, loaded // problem.operand_bits)
-    return loaded < VECTOR_BITS and power_of_two(problem.columns) > gpu.warp_size * each
+    loaded = vector_bytes(problem.columns, problem.operand_bits)
+    each = max(1, 8 * loaded // problem.operand_bits)
+    return loaded < VECTOR_BYTES and power_of_two(problem.columns) > gpu.warp_size * each
 
 
 def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -> int:

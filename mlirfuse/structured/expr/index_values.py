@@ -234,7 +234,7 @@ def _applied(op: ir.Operation, given: Sequence[Array]) -> Array | None:
     if op.name.startswith(_QUOTIENTS):
         return _divided(op.name, *given)
     if op.name == "arith.cmpi":
-        compare = predicates.SIGNED_COMPARISONS.get(ops.predicate(op))
+        compare = predicates.SIGNED.get(ops.predicate(op))
         return None if compare is None else compare(*given).astype(np.int64)
     if op.name == "arith.select":
         return np.where(given[0] != 0, given[1], given[2])

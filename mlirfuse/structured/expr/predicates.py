@@ -40,12 +40,3 @@ UNORDERED_INEQUALITIES: Mapping[str, Comparison] = {
     ULE: operator.le,
 }
 """Their values for operands that are not NaN."""
-
-SIGNED_COMPARISONS: Mapping[str, Comparison] = {
-    EQ: operator.eq,
-    NE: operator.ne,
-    SLT: operator.lt,
-    SLE: operator.le,
-    SGT: operator.gt,
-    SGE: operator.ge,
-}

@@ -40,7 +40,7 @@ def static_slice(op: ir.Operation) -> tuple[tuple[int, int | None], ...] | None:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SliceParams:
-    """Parameters of a `tensor.extract_slice`.
+    """Parameters of a `tensor.extract_slice` or `tensor.insert_slice`.
 
     Attributes:
       boxes: offset, size and stride along each dimension: a number, or the value that holds it.
@@ -59,9 +59,9 @@ class SliceParams:
 
 
 def slice_params(op: ir.Operation) -> SliceParams:
-    """Offsets, sizes and strides of a `tensor.extract_slice`."""
+    """Offsets, sizes and strides of a `tensor.extract_slice` or `tensor.insert_slice`."""
     dynamic = ir.ShapedType.get_dynamic_size()
-    given = iter(list(op.operands)[1:])
+    given = iter(list(op.operands)[2 if op.name == "tensor.insert_slice" else 1 :])
     columns = [
         [next(given) if n == dynamic else n for n in op.attributes[f"static_{name}"]]
         for name in ("offsets", "sizes", "strides")

@@ -173,7 +173,7 @@ def _evaluate(expr: Expr, indices: Mapping[Base, Any]) -> Any:
     if any(a is None for a in args):
         return None
     if expr.op == "arith.cmpi":
-        compare = predicates.SIGNED_COMPARISONS.get(expr.predicate)
+        compare = predicates.SIGNED.get(expr.predicate)
         return None if compare is None else compare(*args)
     if expr.op == "arith.select":
         import numpy as np
