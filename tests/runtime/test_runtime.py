@@ -614,6 +614,7 @@ def test_a_bad_number_of_threads(monkeypatch, text):
 @pytest.mark.parametrize(("text", "chosen"), [(None, str(devices.SPIN_US)), ("0", "0")])
 def test_microseconds_before_a_thread_sleeps(add, tmp_path, monkeypatch, text, chosen):
     monkeypatch.delenv(devices.SPIN_VARIABLE, raising=False)
+    monkeypatch.delenv(devices.THREADS_VARIABLE, raising=False)
     if text:
         monkeypatch.setenv(devices.SPIN_VARIABLE, text)
     add.save(tmp_path / "add.vmfb")
