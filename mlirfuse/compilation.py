@@ -396,6 +396,7 @@ class Compilation:
           report: the engine's report.
           measured: function -> its times; see `Manifest`.
         """
+        from mlirfuse.kernels.recurrence import family as recurrence
         from mlirfuse.runtime import pytree
         from mlirfuse.runtime.manifest import Manifest
 
@@ -415,5 +416,6 @@ class Compilation:
             sizes=imported.sizes,
             parameters=imported.parameters,
             has_state=imported.has_state,
+            waiting_workgroups=recurrence.waiting_workgroups(report.kernels, self.compiler.target),
             measured=measured or {},
         )

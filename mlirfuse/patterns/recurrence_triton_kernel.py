@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from mlirfuse.kernels import passes
 from mlirfuse.kernels.calls import LOOP
-from mlirfuse.kernels.recurrence.family import plan_loop
+from mlirfuse.kernels.recurrence.family import PASS_NAME, plan_loop
 
 PASS = passes.kernel_pass(
-    name="recurrence_triton_kernel",
+    name=PASS_NAME,
     summary="Loop that carries states, as an LSTM, as one Triton kernel",
     supports=plan_loop,
     source="Diamos et al. 2016",

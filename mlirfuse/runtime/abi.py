@@ -106,6 +106,7 @@ def declared_manifest(image: Image, function: str | None, manifest: Manifest | N
         structure=None,
         source=image.path.name if manifest is None else manifest.source,
         has_state=None if manifest is None else manifest.has_state,
+        waiting_workgroups=0 if manifest is None else manifest.waiting_workgroups,
         report=Report(target="unknown", iree="unknown", options={})
         if manifest is None
         else manifest.report,

@@ -44,6 +44,7 @@ class Manifest:
       parameters: parameters of the model, for calls in its own form; empty where these are not
         known.
       has_state: whether the program keeps tensors from call to call; None where that is not known.
+      waiting_workgroups: workgroups at most that wait for each other, which have to run at a time.
       measured: function -> its times with and without fusion, and the form that was kept; empty
         when nothing was measured.
     """
@@ -58,6 +59,7 @@ class Manifest:
     sizes: tuple[DynamicSize, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     has_state: bool | None = None
+    waiting_workgroups: int = 0
     measured: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,6 +76,7 @@ class Manifest:
             "sizes": [_size_to_dict(size) for size in self.sizes],
             "parameters": [parameter.to_dict() for parameter in self.parameters],
             "has_state": self.has_state,
+            "waiting_workgroups": self.waiting_workgroups,
             "measured": dict(self.measured),
         }
 
@@ -102,6 +105,7 @@ class Manifest:
             sizes=tuple(_size(e, inputs) for e in entry.get("sizes", ())),
             parameters=calling.read(entry.get("parameters", ()), len(inputs)),
             has_state=_truth(entry.get("has_state")),
+            waiting_workgroups=_natural(entry.get("waiting_workgroups", 0)),
             measured=dict(entry.get("measured", {})),
         )
 

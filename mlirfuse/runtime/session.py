@@ -20,6 +20,7 @@ from mlirfuse.runtime.memory_pressure import make_room, with_room
 from mlirfuse.runtime.parameters import MODULE, Archives, parameters_module
 from mlirfuse.runtime.prepared_call import PreparedCall, prepare
 from mlirfuse.runtime.replay import GraphCache, exclusive
+from mlirfuse.runtime.residency import check_resident
 from mlirfuse.support.signature import TensorSpec
 
 
@@ -63,6 +64,7 @@ class Session:
 
         self.source = manifest.source
         self.device = open_device(manifest.device, threads, recorded=cuda_graph)
+        check_resident(manifest.device, manifest.waiting_workgroups, manifest.source)
         self._uri = manifest.device
         self._inputs, self._outputs = manifest.inputs, manifest.outputs
         self._permutes = any(spec.order for spec in (*self._inputs, *self._outputs))

@@ -7,9 +7,13 @@ becomes
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.recurrence import heuristics, persistent
@@ -21,6 +25,8 @@ from mlirfuse.kernels.recurrence.analysis import (
 )
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig, RecurrenceProblem
 from mlirfuse.targets.base import Target
+
+PASS_NAME = "recurrence_triton_kernel"
 
 
 def plan_recurrence(
@@ -48,6 +54,12 @@ def plan_loop(loop: ir.Operation, target: Target) -> Plan | NoMatch | None:
     if analysis is None or isinstance(analysis, NoMatch):
         return analysis
     return plan_recurrence(analysis, target)
+
+
+def waiting_workgroups(kernels: Iterable[FinalKernel], target: Target) -> int:
+    """Workgroups at most that wait for each other in a kernel of these of a program."""
+    counts = [math.prod(k.workgroups or ()) for k in kernels if k.code == PASS_NAME]
+    return min(max(counts), heuristics.most_waiting(target)) if counts else 0
 
 
 RECURRENCE = KernelFamily(
