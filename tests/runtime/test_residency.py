@@ -69,9 +69,7 @@ def test_a_device_with_fewer_multiprocessors_is_refused(driver):
     residency.check_resident("cuda", 16, "gru.mlir")
     residency.check_resident("hip", 17, "gru.mlir")
     residency.check_resident("cuda", 0, "gru.mlir")
-    with pytest.raises(
-        MlirfuseError, match=r"17 workgroups .* it has 16 multi.*--disable-pass"
-    ):
+    with pytest.raises(MlirfuseError, match=r"17 workgroups .* it has 16 multi.*--disable-pass"):
         residency.check_resident("cuda://0", 17, "gru.mlir")
 
 
