@@ -115,7 +115,7 @@ class Compiler:
         stages.show("IREE's global optimization")
         if has_angles and self.target.name == "cpu":
             reduced = output.with_suffix(".angles")
-            source = self._rewritten(source, reduced, "angles", angles.reduce_angles)
+            source = self._rewritten(source, reduced, "angles", angles.reduce_constant_angles)
         if self.moves_channels and self.target.cpu is not None:
             moved = output.with_suffix(".channels")
             source = self._rewritten(source, moved, "channels_last", channels_last.move_channels)
@@ -167,7 +167,9 @@ class Compiler:
                 source,
                 output.with_suffix(".mlirbc"),
                 "codegen_repairs",
-                lambda module: codegen_repairs.repair(module, self.target),
+                lambda module: codegen_repairs.repair(
+                    module, self.target, exact=self.options.numerics == "exact"
+                ),
             )
         counted = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)

@@ -113,7 +113,13 @@ def group(
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
-        attempt(faults, REPAIRS, lambda: codegen_repairs.repair_grouped(fused, target), False)
+        exact = options.numerics == "exact"
+        attempt(
+            faults,
+            REPAIRS,
+            lambda: codegen_repairs.repair_grouped(fused, target, exact=exact),
+            False,
+        )
         report.notes = attempt(
             faults, REQUEST, lambda: unmatched.warnings(module, report, options), []
         )

@@ -18,7 +18,7 @@ import math
 
 from iree.compiler import ir
 
-from mlirfuse.builders.tensors import scalar, scalar_constant
+from mlirfuse.builders.numbers import Numbers
 from mlirfuse.structured.ir import ops
 
 _FUNCTIONS = frozenset({"math.cos", "math.sin", "math.tan"})
@@ -31,9 +31,6 @@ _TURN = (6.28125, 0.001934051513671875, 1.255422830581665e-06, 2.430840251310684
 _LIMIT = 50000.0
 """Largest number that is reduced by these parts: 2^13 turns."""
 
-_OGE, _OLT, _SGE = "3 : i64", "4 : i64", "5 : i64"
-"""Predicates of `arith.cmpf` and `arith.cmpi`."""
-
 _INVERSE_TURN = 0x28BE60DB9391054A7F09D5F47D4D377036D8A5664F10E410
 """1 / 2pi in units of 2^-192."""
 
@@ -43,84 +40,120 @@ _BIAS = 137
 
 def has_angles(module: ir.Module) -> bool:
     """Whether there is a sine, cosine or tangent to reduce the argument of."""
-    return any(map(_is_angle_function, ops.nested_ops(module.operation)))
+    return any(map(is_angle_function, ops.nested_ops(module.operation)))
 
 
 def reduce_angles(module: ir.Module) -> bool:
     """Reduces the arguments of all of them; returns whether there is any."""
-    found = [op for op in ops.nested_ops(module.operation) if _is_angle_function(op)]
+    return _reduce([op for op in ops.nested_ops(module.operation) if is_angle_function(op)])
+
+
+def reduce_constant_angles(module: ir.Module) -> bool:
+    """Reduces the arguments of those that depend on no argument; returns whether there is any."""
+    found = [op for op in ops.nested_ops(module.operation) if is_angle_function(op)]
+    return _reduce([op for op in found if not _depends_on_arguments(op.parent.operation)])
+
+
+def _depends_on_arguments(op: ir.Operation) -> bool:
+    """Whether an op is computed from an argument of its function, or of a block around it."""
+    work = [op]
+    seen = {op}
+    while work:
+        for value, producer in ops.operand_producers(work.pop()):
+            if producer is None:
+                return True
+            if producer not in seen:
+                seen.add(producer)
+                work.append(producer)
+    return False
+
+
+def _reduce(found: list[ir.Operation]) -> bool:
     for op in found:
         kind = str(op.results[0].type)
         with ir.InsertionPoint(op), op.location:
-            value = op.operands[0]
-            wide = value if kind == "f32" else scalar("arith.extf", [value], "f32")
-            result = scalar(op.name, [_reduced(wide)], "f32")
+            value, numbers = op.operands[0], Numbers(op.results[0].type)
+            wide = value if kind == "f32" else numbers.op("arith.extf", value)
+            result = numbers.op(op.name, _reduced(numbers, wide))
             if kind != "f32":
-                result = scalar("arith.truncf", [result], kind)
+                result = numbers.op("arith.truncf", result, element=kind)
         op.results[0].replace_all_uses_with(result)
         op.erase()
     return bool(found)
 
 
-def _is_angle_function(op: ir.Operation) -> bool:
+def is_angle_function(op: ir.Operation) -> bool:
+    """Whether an op is a sine, cosine or tangent of f16, bf16 or f32."""
     return op.name in _FUNCTIONS and str(op.results[0].type) in _KINDS
 
 
-def _float(number: float) -> ir.Value:
-    return scalar_constant(number, "f32")
+def is_far(numbers: Numbers, x: ir.Value, limit: float) -> ir.Value:
+    """Whether an angle is beyond a limit, and finite."""
+    magnitude = numbers.op("math.absf", x)
+    far = numbers.compare(magnitude, "gt", limit)
+    finite = numbers.compare(magnitude, "lt", math.inf)
+    return numbers.op("arith.andi", far, finite, element="i1")
 
 
-def _reduced(x: ir.Value) -> ir.Value:
-    magnitude = scalar("math.absf", [x], "f32")
-    far = scalar("arith.cmpf", [magnitude, _float(_LIMIT)], "i1", _OGE)
-    finite = scalar("arith.cmpf", [magnitude, _float(math.inf)], "i1", _OLT)
-    return scalar(
-        "arith.select",
-        [scalar("arith.andi", [far, finite], "i1"), _of_large(x), _of_small(x)],
-        "f32",
-    )
+def _reduced(numbers: Numbers, x: ir.Value) -> ir.Value:
+    far = is_far(numbers, x, _LIMIT)
+
+    def rare() -> list[ir.Value]:
+        return [_signed(numbers, x, _radians(numbers, turns_of_large(numbers, x)))]
+
+    return numbers.where_any(far, rare, [_of_small(numbers, x)])[0]
 
 
-def _of_small(x: ir.Value) -> ir.Value:
-    quotient = scalar("arith.mulf", [x, _float(1 / math.tau)], "f32")
-    turns = scalar("math.roundeven", [quotient], "f32")
+def _of_small(numbers: Numbers, x: ir.Value) -> ir.Value:
+    turns = numbers.op("math.roundeven", numbers.mul(x, numbers.constant(1 / math.tau)))
     for part in _TURN:
-        x = scalar("arith.subf", [x, scalar("arith.mulf", [turns, _float(part)], "f32")], "f32")
+        x = numbers.sub(x, numbers.mul(turns, numbers.constant(part)))
     return x
 
 
-def _of_large(x: ir.Value) -> ir.Value:
-    bits = scalar("arith.bitcast", [x], "i32")
-    stored = scalar("arith.shrui", [bits, scalar_constant(23, "i32")], "i32")
-    stored = scalar("arith.andi", [stored, scalar_constant(0xFF, "i32")], "i32")
-    fraction = scalar("arith.andi", [bits, scalar_constant(2**23 - 1, "i32")], "i32")
-    mantissa = scalar("arith.ori", [fraction, scalar_constant(2**23, "i32")], "i32")
-    start = scalar("arith.subi", [stored, scalar_constant(_BIAS, "i32")], "i32")
-    window = _window(scalar("arith.extsi", [start], "i64"))
-    # Whole turns overflow; the rest is a signed number of 2^-64 turns.
-    turns = scalar("arith.muli", [scalar("arith.extui", [mantissa], "i64"), window], "i64")
-    angle = scalar("arith.sitofp", [turns], "f32")
-    angle = scalar("arith.mulf", [angle, _float(math.tau * 2.0**-64)], "f32")
-    negative = scalar("arith.cmpf", [x, _float(0.0)], "i1", _OLT)
-    return scalar("arith.select", [negative, scalar("arith.negf", [angle], "f32"), angle], "f32")
+def turns_of_large(numbers: Numbers, x: ir.Value) -> ir.Value:
+    """The magnitude of an angle in units of 2^-64 turns, of which whole turns overflow.
 
+    Args:
+      numbers: writes the ops.
+      x: the angles, f32 of 2^13 at least.
 
-def _window(start: ir.Value) -> ir.Value:
-    """64 bits of 2^-13 / 2pi, from one on."""
-    shift = scalar("arith.andi", [start, scalar_constant(63, "i64")], "i64")
-    second = scalar("arith.cmpi", [start, scalar_constant(64, "i64")], "i1", _SGE)
-    words = [_word(index) for index in range(3)]
-    high, low = (scalar("arith.select", [second, words[i + 1], words[i]], "i64") for i in range(2))
-    rest = scalar("arith.subi", [scalar_constant(63, "i64"), shift], "i64")
+    Returns:
+      i64.
+    """
+
+    def integer(name: str, one: ir.Value, other: int | ir.Value, element: str = "i32") -> ir.Value:
+        held = other if isinstance(other, ir.Value) else numbers.constant(other, element)
+        return numbers.op(f"arith.{name}", one, held, element=element)
+
+    bits = numbers.op("arith.bitcast", x, element="i32")
+    stored = integer("andi", integer("shrui", bits, 23), 0xFF)
+    mantissa = integer("ori", integer("andi", bits, 2**23 - 1), 2**23)
+    start = numbers.op("arith.extsi", integer("subi", stored, _BIAS), element="i64")
+    # 64 bits of 2^-13 / 2pi, from that one on.
+    shift = integer("andi", start, 63, "i64")
+    second = numbers.compare(start, "ge", 64)
+    words = [numbers.constant(_word(index), "i64") for index in range(3)]
+    high, low = (numbers.select(second, words[i + 1], words[i]) for i in range(2))
     # In two steps, for a shift by 64 has no result.
-    low = scalar("arith.shrui", [low, scalar_constant(1, "i64")], "i64")
-    parts = [
-        scalar("arith.shli", [high, shift], "i64"),
-        scalar("arith.shrui", [low, rest], "i64"),
-    ]
-    return scalar("arith.ori", parts, "i64")
+    low = integer("shrui", low, 1, "i64")
+    rest = numbers.op("arith.subi", numbers.constant(63, "i64"), shift, element="i64")
+    window = integer(
+        "ori", integer("shli", high, shift, "i64"), integer("shrui", low, rest, "i64"), "i64"
+    )
+    return integer("muli", numbers.op("arith.extui", mantissa, element="i64"), window, "i64")
 
 
-def _word(index: int) -> ir.Value:
+def _radians(numbers: Numbers, turns: ir.Value) -> ir.Value:
+    angle = numbers.op("arith.sitofp", turns)
+    return numbers.mul(angle, numbers.constant(math.tau * 2.0**-64))
+
+
+def _signed(numbers: Numbers, x: ir.Value, magnitude: ir.Value) -> ir.Value:
+    negative = numbers.compare(x, "lt", 0.0)
+    return numbers.select(negative, numbers.op("arith.negf", magnitude), magnitude)
+
+
+def _word(index: int) -> int:
     unsigned = (_INVERSE_TURN >> 13 >> 64 * (2 - index)) % 2**64
-    return scalar_constant(unsigned - 2**64 if unsigned >= 2**63 else unsigned, "i64")
+    return unsigned - 2**64 if unsigned >= 2**63 else unsigned

@@ -15,6 +15,8 @@ from mlirfuse.builders import (
     cuda_operands,
     cuda_reductions,
     float8_casts,
+    half_arithmetic,
+    math_functions,
 )
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
 
@@ -24,17 +26,27 @@ if TYPE_CHECKING:
 
 def needed(target: Target) -> bool:
     """Whether the target has any repair."""
-    return target.name == "cuda" or not target.bf16_instructions
+    return target.name in ("cpu", "cuda") or not target.bf16_instructions
 
 
-def repair(module: ir.Module, target: Target) -> bool:
-    """Rewrites the ops that IREE compiles wrong, or not at all; returns whether there were any."""
+def repair(module: ir.Module, target: Target, *, exact: bool) -> bool:
+    """Rewrites the ops that IREE compiles wrong, or slowly; returns whether there were any.
+
+    Args:
+      module: the module.
+      target: the machine that it will be compiled for.
+      exact: whether the result of each op is rounded to its type.
+    """
     changed = not target.bf16_instructions and round_integers_to_bf16(module)
-    return repair_grouped(module, target) or changed
+    return repair_grouped(module, target, exact=exact) or changed
 
 
-def repair_grouped(module: ir.Module, target: Target) -> bool:
+def repair_grouped(module: ir.Module, target: Target, *, exact: bool) -> bool:
     """The repairs of a module from the engine, which rounds integers to bf16 itself."""
+    if target.cpu is not None:
+        changed = half_arithmetic.widen(module, rounds=exact)
+        functions = math_functions.expand if target.cpu.has_fma else angles.reduce_angles
+        return functions(module) or changed
     if target.name != "cuda":
         return False
     # After the passes: Triton's kernels call functions of libdevice, which reduce angles.

@@ -38,6 +38,7 @@ _NAMES = (
     "elementwise_fusion",
     "elementwise_reshape_rewrite",
     "elementwise_triton_kernel",
+    "elementwise_vector_kernel",
     "epilogue_transpose_rewrite",
     "expand_dims_hoist_rewrite",
     "extracted_scalar_rewrite",

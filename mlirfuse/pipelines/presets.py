@@ -148,6 +148,8 @@ DEFAULT: tuple[str, ...] = (
     "row_vector_kernel",
     "scan_vector_kernel",
     "movement_vector_kernel",
+    # After the kernels that compute such functions on the way.
+    "elementwise_vector_kernel",
     # The sums that no kernel has taken.
     "long_sum_rewrite",
     # Before computed operands are written in place, where a larger one is copied anyway.

@@ -49,7 +49,21 @@ def plan_group(
     """
     if not any(map(gathers.is_gather, group)) or not all(map(ops.is_elementwise, group)):
         return None
-    return attempted(lambda: _plan(group, results, device), SHARED)
+    return plan_elementwise(group, results, device, "movement")
+
+
+def plan_elementwise(
+    group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice, entry: str
+) -> VectorKernel | NoMatch:
+    """Plans the kernel of elementwise ops.
+
+    Args:
+      group: the ops, in block order.
+      results: the values that a region of them returns.
+      device: the CPU.
+      entry: name of the kernel.
+    """
+    return attempted(lambda: _plan(group, results, device, entry), SHARED)
 
 
 def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
@@ -58,7 +72,7 @@ def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
 
 
 def _plan(
-    group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice
+    group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice, entry: str
 ) -> VectorKernel | NoMatch:
     shape = ops.shape(results[0])
     if None in shape or 0 in shape or any(ops.shape(value) != shape for value in results):
@@ -73,7 +87,7 @@ def _plan(
         if math.prod(sizes[-merged:]) < device.lanes:
             break
         try:
-            return _MovementKernel(group, results, sizes, merged, device).write("movement")
+            return _MovementKernel(group, results, sizes, merged, device).write(entry)
         except NotMerged as reason:
             refusal = reason
     if refusal is not None:

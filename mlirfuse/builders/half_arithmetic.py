@@ -1,0 +1,87 @@
+"""Compute the bodies of f16 and bf16 in f32 on CPUs, and round their results.
+
+    %a = arith.addf %x, %y : f16
+    %b = math.sqrt %a : f16
+  becomes
+    %a = arith.addf extf %x, extf %y : f32
+    %b = arith.truncf (math.sqrt %a)
+
+in structured ops but contractions, and on the vectors of kernels. Without it LLVM converts the operands and the
+result of each op, and computes some, as the square root of f16, one element at a time. Numerics:
+values between ops are not rounded, as in TorchInductor; with `exact` they are. Casts of the model
+stay.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse.builders.numbers import Numbers, element_of
+from mlirfuse.structured.ir import ops
+
+_HALVES = frozenset({"bf16", "f16"})
+
+_KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.extf", "arith.truncf"})
+"""Ops that are about the type itself."""
+
+
+def widen(module: ir.Module, *, rounds: bool) -> bool:
+    """Widens all bodies; returns whether there are any.
+
+    Args:
+      module: the module of a CPU.
+      rounds: whether the result of each op is rounded.
+    """
+    found = [op for op in ops.nested_ops(module.operation) if _is_arithmetic(op)]
+    made: dict[ir.Value, ir.Value] = {}
+    for op in found:
+        _widen(op, made, rounds=rounds)
+    for rounded in reversed(list(made)):
+        if not any(True for _ in rounded.uses):
+            rounded.owner.erase()
+    return bool(found)
+
+
+def _is_arithmetic(op: ir.Operation) -> bool:
+    """Whether an op computes halves, or compares them, in a body that may be widened."""
+    if not op.name.startswith(("arith.", "math.")) or op.name in _KEPT or len(op.results) != 1:
+        return False
+    if not any(element_of(value.type) in _HALVES for value in op.operands):
+        return False
+    if isinstance(op.operands[0].type, ir.VectorType):
+        return True
+    parent = op.parent.operation
+    return ops.is_generic(parent) and not ops.multiplies_and_adds(parent)
+
+
+def _widen(op: ir.Operation, made: dict[ir.Value, ir.Value], *, rounds: bool) -> None:
+    """Replaces an op by one of f32.
+
+    Args:
+      op: the op.
+      made: rounded result of a replaced op -> the f32 that was rounded; the op's is added.
+      rounds: whether later ops read the rounded result.
+    """
+    result = op.results[0]
+    with op.location, ir.InsertionPoint(op):
+        operands = [_wide(value, {} if rounds else made) for value in op.operands]
+        kind = result.type
+        is_half = element_of(kind) in _HALVES
+        wide = ir.Operation.create(
+            op.name,
+            results=[Numbers(kind).kind("f32") if is_half else kind],
+            operands=operands,
+            attributes={name: op.attributes[name] for name in op.attributes},
+        ).results[0]
+        if is_half:
+            rounded = Numbers(kind).op("arith.truncf", wide, element=element_of(kind))
+            made[rounded] = wide
+            wide = rounded
+    result.replace_all_uses_with(wide)
+    op.erase()
+
+
+def _wide(value: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:
+    if element_of(value.type) not in _HALVES:
+        return value
+    return made[value] if value in made else Numbers(value.type).op("arith.extf", value)
