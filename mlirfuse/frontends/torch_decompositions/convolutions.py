@@ -155,21 +155,33 @@ def _of_planes(
     dilation: Sequence[int],
     groups: int,
 ) -> torch.Tensor:
-    """A 2-D convolution of each output plane, whose input planes are the channels of its groups.
+    """A sum of 2-D convolutions of planes, one for each plane of the filter.
 
     The input is padded along its first dimension.
     """
     import torch
 
     depth = (x.shape[2] - dilation[0] * (w.shape[2] - 1) - 1) // stride[0] + 1
-    starts = [place * dilation[0] for place in range(w.shape[2])]
     reach = (depth - 1) * stride[0] + 1
-    parts = [x[:, :, at : at + reach : stride[0]].transpose(1, 2) for at in starts]
-    planes = torch.stack(parts, 3).flatten(2, 3).flatten(0, 1)
-    y = torch.convolution(
-        planes, w[:, 0], bias, stride[1:], padding[1:], dilation[1:], False, [0, 0], groups
-    )
-    return y.unflatten(0, (-1, depth)).transpose(1, 2)
+    planes = x.movedim(2, 0)  # some of them are one run of memory
+    total = None
+    for place in range(w.shape[2]):
+        start = place * dilation[0]
+        part = planes[start : start + reach : stride[0]].flatten(0, 1)
+        y = torch.convolution(
+            part,
+            w[:, :, place],
+            bias if total is None else None,
+            stride[1:],
+            padding[1:],
+            dilation[1:],
+            False,
+            [0, 0],
+            groups,
+        )
+        total = y if total is None else total + y
+    assert total is not None
+    return total.unflatten(0, (depth, -1)).movedim(0, 2)
 
 
 def _by_taps(

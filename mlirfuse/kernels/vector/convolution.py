@@ -21,7 +21,7 @@ from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
 from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.matrix import MatrixKernel
-from mlirfuse.kernels.vector.pointwise import literal
+from mlirfuse.kernels.vector.pointwise import NotContiguous, literal
 from mlirfuse.kernels.vector.products import (
     Operands,
     Product,
@@ -94,7 +94,7 @@ def plan(
     found = analyzed(region, device, classify)
     if not isinstance(found, Analysis):
         return found
-    return attempted(lambda: _plan(found, device), "channels")
+    return attempted(lambda: _planned(found, device), "channels")
 
 
 def analyzed(
@@ -216,8 +216,16 @@ def _extents(found: Analysis, sizes: Sequence[int | None], axes: Iterable[int]) 
     return extents if has_columns else (*extents, 1)
 
 
-def _plan(found: Analysis, device: CpuDevice) -> Plan:
+def _planned(found: Analysis, device: CpuDevice) -> Plan:
+    try:
+        return _plan(found, device, gathers=False)
+    except NotContiguous:
+        return _plan(found, device, gathers=True)
+
+
+def _plan(found: Analysis, device: CpuDevice, *, gathers: bool) -> Plan:
     tiled, image = windowed_image(found)
+    tiled = dataclasses.replace(tiled, gathers=gathers)
     with found.op.location:
         if _is_depthwise(found.loops):
             return Plan(found, None, None, _depthwise(found, tiled, device))

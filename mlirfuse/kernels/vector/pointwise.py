@@ -33,6 +33,10 @@ Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
 
 
+class NotContiguous(Unsupported):
+    """Elements of adjacent lanes are not adjacent in memory, in a kernel without such loads."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Position:
     """Where one vector of the kernel's results is.
@@ -350,7 +354,7 @@ class Pointwise:
         if step == 1:
             return self.load(buffer, kind, at, mask)
         if not self.gathers:
-            raise Unsupported("an operand whose channels are not contiguous")
+            raise NotContiguous("an operand whose channels are not contiguous")
         vector, indices = self._stored(kind), self.vector_type("index")
         numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
         offsets = self.writer.constant(f"dense<[{numbers}]>", indices)

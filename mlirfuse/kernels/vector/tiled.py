@@ -99,6 +99,7 @@ class Tiled:
       axes: value that depends on the computation, and `value` itself -> its axes.
       windows: the dimensions of the image with axes or taps, the taps in the filter's order.
       group_axes: number of axes of groups of channels, between x and the channels.
+      gathers: whether the epilogue reads a tensor whose channels are not contiguous.
     """
 
     extents: tuple[int, ...]
@@ -109,6 +110,7 @@ class Tiled:
     axes: dict[ir.Value, Axes]
     windows: tuple[Window, ...]
     group_axes: int = 0
+    gathers: bool = False
 
     @property
     def x(self) -> int:

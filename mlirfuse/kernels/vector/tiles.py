@@ -14,6 +14,7 @@ all pixels are one axis. Results whose pixels are contiguous are transposed: `pi
 from __future__ import annotations
 
 import abc
+import contextlib
 import itertools
 import math
 from collections.abc import Sequence
@@ -43,7 +44,7 @@ class _Flat(Pointwise):
     """Elementwise ops whose pixels are one axis."""
 
     def __init__(self, writer: Writer, lanes: int, problem: Tiled) -> None:
-        super().__init__(writer, lanes)
+        super().__init__(writer, lanes, gathers=problem.gathers)
         self._pixels = list(range(problem.x + 1))
         self._sizes = problem.extents
 
@@ -64,19 +65,25 @@ class TileKernel(PixelKernel, abc.ABC):
     Attributes:
       flat: whether all pixels are one axis.
       residue: x of a tile's pixels modulo `problem.spread`; tiles count the pixels of one residue.
+      parts: blocks that each row is divided into.
     """
 
     def __init__(
         self, problem: Tiled, tile: RegisterTile, device: CpuDevice, *, flat: bool
     ) -> None:
         lanes = device.lanes
-        body = _Flat(Writer(), lanes, problem) if flat else Pointwise(Writer(), lanes)
+        if flat:
+            body: Pointwise = _Flat(Writer(), lanes, problem)
+        else:
+            body = Pointwise(Writer(), lanes, gathers=problem.gathers)
         super().__init__(problem, tile, device, body)
         self.flat = flat
         sizes, x = problem.extents, problem.x
         self.width = math.prod(sizes[: x + 1]) if flat else sizes[x]
         self.rows = 1 if flat else math.prod(sizes[:x])
         self.residue = 0
+        self.parts = 1
+        self._part = Linear(), Linear()
 
     # --- the loops over tiles ---------------------------------------------------------------------
 
@@ -92,14 +99,30 @@ class TileKernel(PixelKernel, abc.ABC):
         units = -(-self.width // unit) if self.flat else self.rows
         pixels = unit if self.flat else self.width
         wanted = max(1, BLOCKS_PER_CORE * self.device.cores // tiles)
+        if not self.flat and units < wanted:
+            most_parts = min(self._row_tiles, self.width * work // MIN_BLOCK_OPERATIONS)
+            self.parts = max(1, min(wanted // units, most_parts))
+        if self.parts > 1:
+            return units * self.parts, 1
         size = -(-units // wanted)
         if most is not None:
             size = min(size, most // pixels)
         size = min(units, max(size, -(-MIN_BLOCK_OPERATIONS // (work * pixels))))
         return -(-units // size), size * unit
 
+    @property
+    def _row_tiles(self) -> int:
+        """The tiles of a row of pixels that read with the same taps."""
+        return -(-self.problem.class_width // self.tile.rows)
+
     def _bounds(self, block: str, size: int) -> tuple[Linear, Linear]:
         """The first row, or pixel, of a block and the one after its last."""
+        if self.parts > 1:
+            size = -(-self._row_tiles // self.parts) * self.tile.rows
+            begin = linear(self.writer.binary("remui", block, self.parts)) * size
+            self._part = begin, begin + size
+            row = linear(self.writer.binary("divui", block, self.parts))
+            return row, row + 1
         first = linear(block) * size
         end = self.width if self.flat else self.rows
         return first, linear(self.writer.binary("minsi", first + size, end))
@@ -158,10 +181,30 @@ class TileKernel(PixelKernel, abc.ABC):
                     self._write_tile(linear(start), rows)
                     return []
 
-                self.writer.loop(members[0], members[-1] + 1, rows, [], [], tile)
+                self.writer.loop(*self._in_part(members), rows, [], [], tile)
                 continue
             for start in members:
-                self._write_tile(Linear(constant=start), min(rows, width - start))
+                with self._if_in_part(start):
+                    self._write_tile(Linear(constant=start), min(rows, width - start))
+
+    def _in_part(self, starts: Sequence[int]) -> tuple[Linear | int | str, Linear | int | str]:
+        """The bounds of a loop over the tiles at these places that are in the part of the row."""
+        first, last = starts[0], starts[-1] + 1
+        if self.parts == 1:
+            return first, last
+        begin, end = self._part
+        return self.writer.binary("maxsi", begin, first), self.writer.binary("minsi", end, last)
+
+    def _if_in_part(self, start: int) -> contextlib.AbstractContextManager[None]:
+        """A block that is run where the tile at a place is in the part of the row."""
+        if self.parts == 1:
+            return contextlib.nullcontext()
+        begin, end = (self.writer.index(bound) for bound in self._part)
+        place = self.writer.index(start)
+        after = self.writer.value(f"arith.cmpi sle, {begin}, {place} : index")
+        before = self.writer.value(f"arith.cmpi slt, {place}, {end} : index")
+        both = self.writer.value(f"arith.andi {after}, {before} : i1")
+        return self.writer.block(f"scf.if {both} {{")
 
     # --- one tile ---------------------------------------------------------------------------------
 
