@@ -323,6 +323,13 @@ EPILOGUES: dict[str, tuple[Callable[[Function, Tensor], Tensor], Callable]] = {
         lambda y: (np.abs(y) + 1) ** 0.75,
     ),
     "sin": (lambda f, y: f.apply("math.sin", y), np.sin),
+    "cos": (lambda f, y: f.apply("math.cos", y), np.cos),
+    "erf": (lambda f, y: f.apply("math.erf", y), np.vectorize(math.erf)),
+    "expm1": (lambda f, y: f.apply("math.expm1", y), np.expm1),
+    "log1p": (
+        lambda f, y: f.apply("math.log1p", f.apply("math.absf", y)),
+        lambda y: np.log1p(np.abs(y)),
+    ),
     "cube": (lambda f, y: f.power(y, 3), lambda y: y**3),
     "inverse_square": (
         lambda f, y: f.power(f.apply("arith.addf", f.apply("math.absf", y), 1.0), -2),
@@ -352,6 +359,21 @@ def activated(name: str, activation: str) -> Case:
     return dataclasses.replace(
         case(name, f.finish(ours(f, y)), inputs, reference, CONV, 64), exact=frozenset()
     )
+
+
+def gated_by_transposed(name: str, dtype: str = "f32") -> Case:
+    """A matmul and its product with a tensor whose columns are not contiguous."""
+    m, n, k = range(3)
+    f = Function(name, (19, 37, 23))
+    x, w, r = f.argument((m, k), dtype), f.argument((k, n), dtype), f.argument((n, m), dtype)
+    wide = r if dtype == "f32" else f.cast(r, "f32", "arith.extf")
+    text = f.finish(f.apply("arith.mulf", f.contract(x, w, (m, n), "f32"), wide))
+    inputs = draw(dtype, (19, 23), (23, 37), (37, 19))
+
+    def reference(x: np.ndarray, w: np.ndarray, r: np.ndarray) -> Arrays:
+        return (x @ w * r.T,)
+
+    return case(name, text, inputs, reference, MATMUL, 256, dtype)
 
 
 def reordered(name: str, *, residual: bool) -> Case:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from mlirfuse import targets
 
 COUNT = 1 << 17
 

@@ -15,6 +15,7 @@ from helpers.vector_cases import (
     activated,
     channels_between,
     convolution,
+    gated_by_transposed,
     matmul,
     pooling,
     reordered,
@@ -75,6 +76,12 @@ FORMS = {
     "first": Form((9, 10), (3, 3), inner=5, outer=13),
     "first_strides": Form((9, 10), (3, 3), inner=5, outer=16, stride=2),
     "first_cube": Form((4, 5, 6), (3, 3, 3), inner=3, outer=8, batch=1),
+    # Rows whose parts are workgroups of their own.
+    "long_line": last((1201,), (5,), 32, 40, low=2, high=2),
+    "long_line_first": Form((1201,), (5,), inner=32, outer=40, low=2, high=2, batch=1),
+    "long_line_spread": last((701,), (4,), 32, 40, spread=2, low=2, high=2),
+    "long_line_strides": last((2503,), (7,), 16, 24, stride=2, dilation=3, batch=1),
+    "long_depthwise": Form((9001,), (7,), groups=40, last=True, low=3, high=3, batch=1),
 }
 
 
@@ -126,6 +133,8 @@ def cases():
     found += [activated(name, name) for name in EPILOGUES]
     found += [two_results("two_results"), strided("strided"), channels_between("channels_between")]
     found += [
+        gated_by_transposed("gated_by_transposed"),
+        gated_by_transposed("gated_by_transposed_f16", "f16"),
         scaled_image("scaled_image", 21),
         scaled_image("scaled_image_channels_first", 21, (0, 1, 2)),
         reshaped_constant("reshaped_constant", 37, 45),
@@ -139,7 +148,8 @@ CASES = cases()
 
 NARROW = (
     *("square", "dilation", "odd_channels", "depthwise", "depthwise_strides", "first", "strided"),
-    *("spread_uneven", "spread_by_dilation", "spread_depthwise"),
+    *("spread_uneven", "spread_by_dilation", "spread_depthwise", "long_line", "long_line_spread"),
+    *("long_depthwise", "gated_by_transposed", "erf", "log1p", "expm1", "sin", "cos"),
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
     *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
     *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
