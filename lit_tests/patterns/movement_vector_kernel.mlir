@@ -166,3 +166,60 @@ func.func @no_kernel_index_from_outside(%x: tensor<6x4x16xf32>, %n: index) -> te
   } -> tensor<4x16xf32>
   return %g : tensor<4x16xf32>
 }
+
+// -----
+
+// A concatenation with ops before and after it: a loop for each part.
+// CHECK: scf.for
+// CHECK-COUNT-2: math.absf
+// CHECK-NOT: arith.negf
+// CHECK: scf.for
+// CHECK: %[[N:.*]] = arith.negf
+// CHECK: math.absf %[[N]]
+// CHECK: vector.store
+// CHECK-LABEL: @concatenation
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@movement_
+#id = affine_map<(r, c) -> (r, c)>
+func.func @concatenation(%x: tensor<6x16xf32>, %y: tensor<6x24xf32>) -> tensor<6x40xf32> {
+  %z = flow.dispatch.region -> (tensor<6x40xf32>) {
+    %p = tensor.empty() : tensor<6x24xf32>
+    %n = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%y : tensor<6x24xf32>) outs(%p : tensor<6x24xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = arith.negf %i : f32
+      linalg.yield %v : f32
+    } -> tensor<6x24xf32>
+    %e = tensor.empty() : tensor<6x40xf32>
+    %s = tensor.insert_slice %x into %e[0, 0] [6, 16] [1, 1] : tensor<6x16xf32> into tensor<6x40xf32>
+    %t = tensor.insert_slice %n into %s[0, 16] [6, 24] [1, 1] : tensor<6x24xf32> into tensor<6x40xf32>
+    %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<6x40xf32>) outs(%e : tensor<6x40xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.absf %i : f32
+      linalg.yield %v : f32
+    } -> tensor<6x40xf32>
+    flow.return %a : tensor<6x40xf32>
+  }
+  return %z : tensor<6x40xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_short_part
+// WHY: movement_vector_kernel:
+// WHY-NEXT: a part of fewer contiguous elements than a vector has
+// CHECK-LABEL: @no_kernel_short_part
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_kernel_short_part(%x: tensor<6x16xf32>, %y: tensor<6x4xf32>) -> tensor<6x20xf32> {
+  %z = flow.dispatch.region -> (tensor<6x20xf32>) {
+    %e = tensor.empty() : tensor<6x20xf32>
+    %s = tensor.insert_slice %x into %e[0, 0] [6, 16] [1, 1] : tensor<6x16xf32> into tensor<6x20xf32>
+    %t = tensor.insert_slice %y into %s[0, 16] [6, 4] [1, 1] : tensor<6x4xf32> into tensor<6x20xf32>
+    %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%t : tensor<6x20xf32>) outs(%e : tensor<6x20xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.absf %i : f32
+      linalg.yield %v : f32
+    } -> tensor<6x20xf32>
+    flow.return %a : tensor<6x20xf32>
+  }
+  return %z : tensor<6x20xf32>
+}

@@ -59,7 +59,7 @@ def _depends_on_arguments(op: ir.Operation) -> bool:
     work = [op]
     seen = {op}
     while work:
-        for value, producer in ops.operand_producers(work.pop()):
+        for _, producer in ops.operand_producers(work.pop()):
             if producer is None:
                 return True
             if producer not in seen:

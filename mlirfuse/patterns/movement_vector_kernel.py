@@ -1,4 +1,4 @@
-"""Let a kernel in the vector dialect compute flips and row gathers with their neighbors.
+"""Let a kernel in the vector dialect compute flips, row gathers and concatenations with neighbors.
 
     %y = flow.dispatch.region { linalg.generic { tensor.extract %x[i, N - 1 - j] } }
   becomes
@@ -6,8 +6,10 @@
 
 Root: the region, whichever pass formed it, or a gather in no group. Each index of a tensor is
 linear in one loop, with a step of one or minus one along the contiguous dimension; results of one
-shape with a vector of contiguous elements or more. Static sizes; f16, bf16, f32, f64, booleans and
-integers. IREE reads and writes single elements. Numerics: exact.
+shape with a vector of contiguous elements or more. A concatenation of that shape, with elementwise
+ops before or after it, has a loop for each part, of a vector of contiguous elements or more. Static
+sizes; f16, bf16, f32, f64, booleans and integers. IREE reads and writes single elements. Numerics:
+exact.
 Source: mlirfuse.
 """
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from helpers.harness import Batch
+from helpers.linalg_text import Function
 from helpers.scan_text import flip
 from helpers.vector_cases import case, draw
 
@@ -93,6 +94,42 @@ def concatenated(name, sizes, inner, dtype="f32"):
     )
 
 
+def joined(name, shape, sizes, axis, dtype="f32", *, vector=None):
+    """Parts of some sizes along an axis: one is negated before, all of them are halved after.
+
+    Args:
+      name: of the case.
+      shape: of the result, but for the axis.
+      sizes: of the parts.
+      axis: the axis.
+      dtype: the element type.
+      vector: another axis, or the same, along which the result is scaled.
+    """
+    rank, total = len(shape), sum(sizes)
+    extents = [*shape[:axis], total, *shape[axis + 1 :]]
+    f = Function(name, (*extents, *sizes))
+    shapes, parts = [], []
+    for number, size in enumerate(sizes):
+        axes = [n if n != axis else rank + number for n in range(rank)]
+        part = f.argument(axes, dtype)
+        parts.append(f.apply("arith.negf", part, axes=axes) if number == 1 else part)
+        shapes.append([*shape[:axis], size, *shape[axis + 1 :]])
+    y = f.apply("arith.mulf", f.concat(parts, axis, list(range(rank))), 0.5)
+    if vector is not None:
+        y = f.apply("arith.mulf", y, f.argument([vector], dtype))
+        shapes.append([extents[vector]])
+
+    def reference(*values):
+        held = [-v if n == 1 else v for n, v in enumerate(values[: len(sizes)])]
+        found = np.concatenate(held, axis) * 0.5
+        if vector is None:
+            return (found,)
+        return (found * values[-1].reshape([-1] + [1] * (rank - 1 - vector)),)
+
+    fires = {"movement_fusion": 1, PASS: 1}
+    return case(name, f.finish(y), draw(dtype, *shapes, special=1), reference, fires, 2, dtype)
+
+
 def cases():
     """Flips along the contiguous dimension and along others, of even and odd sizes."""
     found = [
@@ -111,6 +148,13 @@ def cases():
         concatenated("cache_and_one_key_bf16", (40, 1), 80, "bf16"),
         concatenated("short_parts", (1, 3, 6), 1),
         concatenated("short_and_long_parts_f16", (5, 1001), 3, "f16"),
+        joined("joined_first", (0, 5, 21), (3, 4), 0),
+        joined("joined_middle", (3, 0, 7, 9), (2, 5, 1), 1),
+        joined("joined_last", (4, 3, 0), (33, 64), 2),
+        joined("joined_last_bf16", (40, 0), (16, 83), 1, "bf16"),
+        joined("joined_scaled", (2, 0, 5, 40), (3, 1), 1, vector=1),
+        joined("joined_scaled_columns", (2, 0, 37), (3, 4), 1, vector=2),
+        joined("joined_long_f16", (0, 3), (1000, 2000), 0, "f16"),
     ]
     return {one.name: one for one in found}
 
@@ -120,7 +164,8 @@ CASES = cases()
 
 @functools.cache
 def outcomes(target):
-    return Batch(cases=list(CASES.values()), pipeline=f"{PASS},{CONCAT}", target=target).run()
+    pipeline = f"movement_fusion,{PASS},{CONCAT}"
+    return Batch(cases=list(CASES.values()), pipeline=pipeline, target=target).run()
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,8 +1,9 @@
-"""Reads a chain of `tensor.insert_slice` that concatenates tensors along one axis."""
+"""Reads a chain of `tensor.insert_slice`, or a `tensor.concat`, along one axis."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -14,7 +15,7 @@ from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.data_movement.problem import ConcatProblem
 from mlirfuse.structured.ir import destination, ops
 
-INSERT = "tensor.insert_slice"
+INSERT, CONCAT = "tensor.insert_slice", "tensor.concat"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,20 +109,31 @@ def analyze(region: ir.Operation) -> ConcatAnalysis | NoMatch | None:
 
 
 def analyze_chain(group: Sequence[ir.Operation]) -> ConcatAnalysis | NoMatch:
-    """Reads the insertions that `chain` found."""
+    """Reads the insertions that `chain` found, or one `tensor.concat`."""
     result = group[-1].results[0]
     shape, kind = ops.shape(result), ops.element_type(result)
-    if None in shape or any(len(op.operands) != 2 for op in group):
+    dynamic = any(op.name == INSERT and len(op.operands) != 2 for op in group)
+    if None in shape or dynamic:
         return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel takes static sizes and offsets")
     if kind not in POINTERS:
         return NoMatch(Reason.ELEMENT_TYPE, f"a concatenation of {kind}")
     if known_product(shape) >= MAX_INDEX:
         return NoMatch(Reason.NOT_PROFITABLE, f"a tensor of {known_product(shape)} elements")
+    if group[-1].name == CONCAT:
+        return _of_concat(group[-1])
     found = _parts(group, [size or 0 for size in shape])
     if found is None:
         return NoMatch(Reason.STRUCTURE, "the parts are not adjacent along one axis")
     axis, parts = found
     return ConcatAnalysis(result, axis, tuple(parts))
+
+
+def _of_concat(op: ir.Operation) -> ConcatAnalysis:
+    axis = int(op.attributes["dim"].value)
+    sizes = [ops.shape(value)[axis] or 0 for value in op.operands]
+    starts = itertools.accumulate(sizes, initial=0)
+    parts = map(Part, op.operands, starts, sizes)
+    return ConcatAnalysis(op.results[0], axis, tuple(parts))
 
 
 def problem_of(analysis: ConcatAnalysis) -> ConcatProblem:

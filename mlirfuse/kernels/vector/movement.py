@@ -1,6 +1,7 @@
-"""Elements that are read at linear indices, as of flips, with elementwise neighbors.
+"""Elements that are read at linear indices, or concatenated, with elementwise neighbors.
 
-for each row of the results, some contiguous vectors of it: load, compute, store
+for each row of the results, each part of a concatenation, some contiguous vectors: load, compute,
+store
 """
 
 from __future__ import annotations
@@ -13,9 +14,12 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
+from mlirfuse.kernels.data_movement import analysis
+from mlirfuse.kernels.data_movement.analysis import CONCAT, INSERT, ConcatAnalysis
 from mlirfuse.kernels.vector import executable
 from mlirfuse.kernels.vector.executable import VectorKernel
-from mlirfuse.kernels.vector.indexed import Indexed, NotMerged
+from mlirfuse.kernels.vector.indexed import NotMerged
+from mlirfuse.kernels.vector.joined import SLICE, Joined, Piece, pieces
 from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES, Axes, Position
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
@@ -30,7 +34,7 @@ SHARED = "the axes of the results"
 
 
 def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
-    """Plans the kernel of a region with a gather; None for a region without one."""
+    """Plans the kernel of a region with a gather or a concatenation; None without one."""
     found = plan_group(computing(region), returned(region), device)
     if isinstance(found, VectorKernel) and len(region.operands):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel's sizes are static")
@@ -40,14 +44,18 @@ def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | No
 def plan_group(
     group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice
 ) -> VectorKernel | NoMatch | None:
-    """Plans the kernel of ops; None unless they are elementwise, and one of them a gather.
+    """Plans the kernel of ops; None unless one is a gather, or some concatenate computed parts.
 
     Args:
       group: the ops, in block order.
       results: the values that a region of them returns.
       device: the CPU.
     """
-    if not any(map(gathers.is_gather, group)) or not all(map(ops.is_elementwise, group)):
+    elementwise = [op for op in group if ops.is_elementwise(op)]
+    inserts = [op for op in group if op.name in (INSERT, CONCAT)]
+    if not elementwise or not (inserts or any(map(gathers.is_gather, elementwise))):
+        return None
+    if any(op.name not in (INSERT, CONCAT, SLICE) for op in group if op not in elementwise):
         return None
     return plan_elementwise(group, results, device, "movement")
 
@@ -82,18 +90,52 @@ def _plan(
     if not {ops.defining_op(value) for value in results} <= set(group):
         raise Unsupported("a result that no op of the region computes")
     sizes = [size or 0 for size in shape if size != 1]
+    joined = _concatenation(group, shape)
+    axes = len(sizes) if joined is None else _axes_from(shape, joined.axis)
     refusal: NotMerged | None = None
-    for merged in range(len(sizes), 0, -1):
+    for merged in range(axes, 0 if joined is None else max(0, axes - 2), -1):
         if math.prod(sizes[-merged:]) < device.lanes:
             break
         try:
-            return _MovementKernel(group, results, sizes, merged, device).write(entry)
+            parts = [Piece(0, math.prod(sizes[-merged:]))]
+            if joined is not None:
+                parts = pieces(joined, merged=merged == axes)
+            return _MovementKernel(group, results, sizes, merged, joined, parts, device).write(
+                entry
+            )
         except NotMerged as reason:
             refusal = reason
     if refusal is not None:
         raise refusal
     detail = f"fewer than {device.lanes} contiguous elements"
     return NoMatch(Reason.NOT_PROFITABLE, detail)
+
+
+def _concatenation(
+    group: Sequence[ir.Operation], shape: Sequence[int | None]
+) -> ConcatAnalysis | None:
+    """The concatenation among ops; None without one.
+
+    Raises:
+      Unsupported: there are several, or it has another shape than the results.
+    """
+    moves = [op for op in group if op.name in (INSERT, CONCAT)]
+    if not moves:
+        return None
+    chain = moves if moves[-1].name == CONCAT else analysis.chain(moves[-1])
+    if chain != moves or sum(op.name == CONCAT for op in moves) > 1:
+        raise Unsupported("several concatenations")
+    joined = analysis.analyze_chain(chain)
+    if isinstance(joined, NoMatch):
+        raise Unsupported(joined.detail)
+    if ops.shape(joined.result) != shape:
+        raise Unsupported("a concatenation of another shape than the results")
+    return joined
+
+
+def _axes_from(shape: Sequence[int | None], dim: int) -> int:
+    """The dimensions of several elements from one on."""
+    return sum(size != 1 for size in shape[dim:])
 
 
 class _MovementKernel:
@@ -105,19 +147,25 @@ class _MovementKernel:
         results: Sequence[ir.Value],
         sizes: Sequence[int],
         merged: int,
+        joined: ConcatAnalysis | None,
+        pieces: Sequence[Piece],
         device: CpuDevice,
     ) -> None:
         self.group, self.results, self.device = group, results, device
         self.lanes = device.lanes
-        self.outer = list(sizes[: len(sizes) - merged])
+        # The axis of the concatenation is the last of these, the first of the merged ones, or
+        # between them.
+        self.between = any(piece.rows for piece in pieces)
+        self.outer = list(sizes[: len(sizes) - merged - self.between])
         self.inner = [Linear()] * (merged - 1)
-        self.extent = math.prod(sizes[len(sizes) - merged :])
+        self.pieces = pieces
+        if min(piece.count for piece in self.pieces) < self.lanes:
+            raise Unsupported("a part of fewer contiguous elements than a vector has")
         self.writer = Writer()
-        self.body = Indexed(self.writer, device.lanes, group, sizes, merged)
+        self.body = Joined(self.writer, device.lanes, group, sizes, merged, joined)
         numbers = iter(range(len(sizes)))
         shape = ops.shape(results[0])
         self.axes: Axes = tuple(None if size == 1 else next(numbers) for size in shape)
-        self.vectors = min(MAX_VECTORS, self.extent // self.lanes)
 
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel.
@@ -125,38 +173,74 @@ class _MovementKernel:
         Raises:
           Unsupported: the region has an op or an access that the kernel cannot compute.
         """
-        writer, step = self.writer, self.vectors * self.lanes
-        rows, steps = math.prod(self.outer), -(-self.extent // step)
+        writer = self.writer
+        rows, steps = math.prod(self.outer), max(map(self._steps, self.pieces))
         # Few long rows are cut into parts, which are work for all cores.
         parts = min(steps, -(-BLOCKS_PER_CORE * self.device.cores // rows))
-        length = -(-steps // parts)
-        parts = -(-steps // length)
+        parts = -(-steps // -(-steps // parts))
         units = rows * parts
         read = sum(map(ops.num_bytes, slices.operands_of(list(self.group))))
-        size = block_size(units, self._work() * length * step, read / units, self.device)
+        work = sum(self._work(p) * p.count * max(1, p.rows) for p in self.pieces) / parts
+        size = block_size(units, work, read / units, self.device)
         first = linear(writer.value("hal.interface.workgroup.id[0] : index")) * size
         last = writer.binary("minsi", first + size, units)
 
         def unit(number: str, _: list[str]) -> list[str]:
-            row, begin, end = linear(number), Linear(), linear(steps)
+            row, part = linear(number), Linear()
             if parts > 1:
                 row = linear(writer.binary("divui", number, parts))
-                begin = linear(writer.binary("remui", number, parts)) * length
-                end = linear(writer.binary("minsi", begin + length, steps))
+                part = linear(writer.binary("remui", number, parts))
             outer = writer.split(row, self.outer)
-            return writer.loop(begin, end, 1, [], [], lambda n, _: self._step(linear(n), outer))
+            for piece in self.pieces:
+                self._write_piece(piece, outer, part, parts)
+            return []
 
         writer.loop(first, last, 1, [], [], unit)
         return self.body.kernel(entry, self.results, (-(-units // size), 1))
 
-    def _step(self, number: Linear, outer: Sequence[Linear]) -> list[str]:
-        """Writes some vectors; the last ones of a row end with its last element."""
-        step = self.vectors * self.lanes
-        start, last = number * step, self.extent - step
+    def _vectors(self, piece: Piece) -> int:
+        """Vectors of an iteration."""
+        return min(MAX_VECTORS, piece.count // self.lanes)
+
+    def _row_steps(self, piece: Piece) -> int:
+        """Iterations over the merged axes of a piece."""
+        return -(-piece.count // (self._vectors(piece) * self.lanes))
+
+    def _steps(self, piece: Piece) -> int:
+        """Iterations over a piece."""
+        return max(1, piece.rows) * self._row_steps(piece)
+
+    def _write_piece(self, piece: Piece, outer: Sequence[Linear], part: Linear, parts: int) -> None:
+        """Writes a part of a piece of a row."""
+        steps = self._steps(piece)
+        begin, end = Linear(), linear(steps)
+        if parts > 1:
+            length = -(-steps // parts)
+            begin = part * length
+            end = linear(self.writer.binary("minsi", begin + length, steps))
+        self.body.piece = piece
+
+        def step(number: str, _: list[str]) -> list[str]:
+            return self._step(piece, linear(number), outer)
+
+        self.writer.loop(begin, end, 1, [], [], step)
+
+    def _step(self, piece: Piece, number: Linear, outer: Sequence[Linear]) -> list[str]:
+        """Writes some vectors; the last ones of a piece end with its last element."""
+        if self.between:
+            assert piece.part is not None
+            row, number = self.writer.split(
+                self.writer.index(number), (piece.rows, self._row_steps(piece))
+            )
+            outer = (*outer, row + piece.part.start)
+        vectors = self._vectors(piece)
+        step = vectors * self.lanes
+        start, last = number * step, piece.count - step
         if last % step:
             start = linear(self.writer.binary("minsi", start, last))
+        start = start + piece.begin
         self.body.forget()
-        for vector in range(self.vectors):
+        for vector in range(vectors):
             self._write(Position((vector,), (*outer, *self.inner, start + vector * self.lanes)))
         self.body.forget()
         return []
@@ -167,10 +251,11 @@ class _MovementKernel:
             at = self.body.offset(value.type, self.axes, position.index)
             self.body.store(f"%y{number}", value.type, made, at)
 
-    def _work(self) -> int:
-        """Operations for an element."""
+    def _work(self, piece: Piece) -> int:
+        """Operations for an element of a piece."""
         before = len(self.writer.lines)
-        rank = len(self.outer) + len(self.inner) + 1
+        self.body.piece = piece
+        rank = len(self.outer) + self.between + len(self.inner) + 1
         self._write(Position(("work",), (Linear(),) * rank))
         lines = self.writer.lines[before:]
         del self.writer.lines[before:]

@@ -83,7 +83,7 @@ class TileKernel(PixelKernel, abc.ABC):
         self.rows = 1 if flat else math.prod(sizes[:x])
         self.residue = 0
         self.parts = 1
-        self._part = Linear(), Linear()
+        self._part_bounds = Linear(), Linear()
 
     # --- the loops over tiles ---------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class TileKernel(PixelKernel, abc.ABC):
         pixels = unit if self.flat else self.width
         wanted = max(1, BLOCKS_PER_CORE * self.device.cores // tiles)
         if not self.flat and units < wanted:
-            most_parts = min(self._row_tiles, self.width * work // MIN_BLOCK_OPERATIONS)
+            most_parts = min(self._tiles_of_row, self.width * work // MIN_BLOCK_OPERATIONS)
             self.parts = max(1, min(wanted // units, most_parts))
         if self.parts > 1:
             return units * self.parts, 1
@@ -111,16 +111,16 @@ class TileKernel(PixelKernel, abc.ABC):
         return -(-units // size), size * unit
 
     @property
-    def _row_tiles(self) -> int:
+    def _tiles_of_row(self) -> int:
         """The tiles of a row of pixels that read with the same taps."""
         return -(-self.problem.class_width // self.tile.rows)
 
     def _bounds(self, block: str, size: int) -> tuple[Linear, Linear]:
         """The first row, or pixel, of a block and the one after its last."""
         if self.parts > 1:
-            size = -(-self._row_tiles // self.parts) * self.tile.rows
+            size = -(-self._tiles_of_row // self.parts) * self.tile.rows
             begin = linear(self.writer.binary("remui", block, self.parts)) * size
-            self._part = begin, begin + size
+            self._part_bounds = begin, begin + size
             row = linear(self.writer.binary("divui", block, self.parts))
             return row, row + 1
         first = linear(block) * size
@@ -192,14 +192,14 @@ class TileKernel(PixelKernel, abc.ABC):
         first, last = starts[0], starts[-1] + 1
         if self.parts == 1:
             return first, last
-        begin, end = self._part
+        begin, end = self._part_bounds
         return self.writer.binary("maxsi", begin, first), self.writer.binary("minsi", end, last)
 
     def _if_in_part(self, start: int) -> contextlib.AbstractContextManager[None]:
         """A block that is run where the tile at a place is in the part of the row."""
         if self.parts == 1:
             return contextlib.nullcontext()
-        begin, end = (self.writer.index(bound) for bound in self._part)
+        begin, end = (self.writer.index(bound) for bound in self._part_bounds)
         place = self.writer.index(start)
         after = self.writer.value(f"arith.cmpi sle, {begin}, {place} : index")
         before = self.writer.value(f"arith.cmpi slt, {place}, {end} : index")
