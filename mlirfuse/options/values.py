@@ -25,6 +25,10 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
     "data_tiling": (True, "lay matmul operands out in the target's tiles"),
     "fallback": (True, "leave out what IREE's code generation or our own code fails on"),
     "cuda_graph": (True, "call programs of static shapes on CUDA as CUDA graphs"),
+    "batch_scheduling": (
+        True,
+        "let callers of programs on the CPU wait as threads of batches",
+    ),
     "inline_calls": (True, "call small programs on the CPU on one thread where that is faster"),
     "guard": (True, "check shapes, types and sizes of the arguments of a call"),
     "kernels": (
@@ -35,7 +39,7 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
 }
 """Code generation features: name -> (on by default, summary)."""
 
-OWN_FEATURES = ("cuda_graph", "fallback", "guard", "inline_calls", "kernels")
+OWN_FEATURES = ("batch_scheduling", "cuda_graph", "fallback", "guard", "inline_calls", "kernels")
 """Features of ours and not of a code generator: every target has them."""
 
 _TRUE = frozenset({"on", "true", "yes", "1"})

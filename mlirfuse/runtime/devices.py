@@ -17,7 +17,7 @@ SPIN_VARIABLE = "MLIRFUSE_SPIN_US"
 """Environment variable with the microseconds that threads of `local-task` wait for the next kernel
 before they sleep."""
 
-SPIN_US = 20
+SPIN_US = 5
 """Microseconds that they wait without it: a thread that sleeps takes several to wake, and a model
 has a kernel every 10 to 1000 microseconds."""
 

@@ -21,6 +21,7 @@ from mlirfuse.runtime.parameters import MODULE, Archives, parameters_module
 from mlirfuse.runtime.prepared_call import PreparedCall, prepare
 from mlirfuse.runtime.replay import GraphCache, exclusive
 from mlirfuse.runtime.residency import check_resident
+from mlirfuse.runtime.scheduling import FEATURE, BatchScheduling
 from mlirfuse.support.signature import TensorSpec
 
 
@@ -95,6 +96,9 @@ class Session:
                 f" {first_line(error)}"
             ) from error
         self._invoke = self._context.invoke
+        off = FEATURE in manifest.report.options.get("disable_feature", ())
+        is_woken = manifest.device.startswith("local-task") and not off
+        self._waiting = BatchScheduling if is_woken else contextlib.nullcontext
         declaration = self._function.reflection.get(DECLARATION, "")
         self._scalars = scalar_types(declaration, len(manifest.inputs))
         # An import statement in the function of each call takes as long as a push.
@@ -206,7 +210,7 @@ class Session:
           ValueError, RuntimeError: the program failed.
         """
         results = self._list(len(self._outputs))
-        with self._lock:
+        with self._lock, self._waiting():
             try:
                 self._invoke(self._function, arguments, results)
             except RuntimeError as error:

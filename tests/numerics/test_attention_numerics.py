@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import mlirfuse
 from helpers.attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
 from helpers.harness import FLOATS, Batch, Case, section
 
@@ -303,3 +304,18 @@ def kernels(target: str):
 @pytest.mark.parametrize("name", VECTORS)
 def test_kernel(name, target):
     kernels(target)[name].check()
+
+
+def test_values_whose_elements_are_not_adjacent():
+    """Attention over channels: no kernel takes it, and IREE computes its 196 elements wrongly."""
+    torch = pytest.importorskip("torch")
+
+    def attention(q, k, v):
+        weights = ((q * q.shape[-2] ** -0.5).mT @ k).softmax(-1)
+        return (weights @ v.mT).mT
+
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = (torch.randn(1, 2, 196, 32, generator=generator) for _ in range(3))
+    module = mlirfuse.compile(attention, (q, k, v), target="cpu")
+    exact = attention(q.double(), k.double(), v.double())
+    torch.testing.assert_close(module(q, k, v).double(), exact, rtol=1e-5, atol=1e-5)

@@ -125,6 +125,8 @@ def _refusal(found: Attention, target: Target, device: CpuDevice) -> NoMatch | N
     queries = max((known[d] for d in found.query_dims), default=1)
     if not found.result.axes[-1] or found.result.axes[-1][-1] not in found.head_dims:
         return NoMatch(Reason.WRONG_AXIS, "the values' elements are not the result's last axis")
+    if not found.v.axes[-1] or found.v.axes[-1][-1] not in found.head_dims:
+        return NoMatch(Reason.WRONG_AXIS, "the values' elements are not contiguous")
     qk_head, v_head = known[found.k1], max(known[d] for d in found.head_dims)
     if not pays(queries, device):
         return attention_split.refusal(qk_head, v_head, device)
@@ -162,6 +164,8 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> Stages | NoMatch:
     scores = {loop: n for n, loop in enumerate((*outer, loops.key, loops.queries[-1]))}
     maps = ops.plain_maps(found.op)
     views = [strided_view(value) or contiguous(value) for value in list(found.op.operands)[:3]]
+    if views[2].strides[-1] != 1:
+        views[2] = contiguous(found.op.operands[2])
     problem = Problem(
         outer=tuple(size or 0 for size in (*found.batch_sizes, *found.query_sizes[:-1])),
         groups=len(loops.queries) - 1,
