@@ -9,9 +9,9 @@
 of scalars in the bodies of structured ops and of vectors in kernels, in f32; f16 and bf16 are
 widened. IREE 3.13 computes `expm1` by an exponential, a logarithm and a division, `log1p` by two
 logarithms and a division, and chooses each coefficient of `erf` from four. The polynomials are
-minimax approximations of ours (Lawson's iteration in f64, coefficients rounded to f32); maximal
-errors in f32 are 2 units in the last place, of `erf` 6. Forms with exponents as integers are those
-of W. Cody and W. Waite, Software Manual for the Elementary Functions, 1980.
+minimax approximations of ours (Lawson's iteration in f64, coefficients rounded to f32); errors in
+f32 are at most three units in the last place, of `tan` four, of `erf` six. Forms with exponents as
+integers are those of W. Cody and W. Waite, Software Manual for the Elementary Functions, 1980.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.builders.angles import is_angle_function
-from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.codegen.tile_writer import computing, returned
+from mlirfuse.core import NoMatch
 from mlirfuse.kernels.vector import movement
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.structured.ir import ops
@@ -22,10 +21,7 @@ from mlirfuse.targets.base import CpuDevice
 
 def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
     """Plans the kernel of a region; None for one without such functions."""
-    found = plan_group(computing(region), returned(region), device)
-    if isinstance(found, VectorKernel) and len(region.operands):
-        return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel's sizes are static")
-    return found
+    return movement.plan_region(region, device, plan_group)
 
 
 def plan_group(

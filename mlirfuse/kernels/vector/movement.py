@@ -7,7 +7,7 @@ store
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -32,10 +32,22 @@ MAX_VECTORS = 4
 
 SHARED = "the axes of the results"
 
+GroupPlanner = Callable[
+    [Sequence[ir.Operation], Sequence[ir.Value], CpuDevice], VectorKernel | NoMatch | None
+]
+"""Plans the kernel of some ops with these results; see `plan_group`."""
+
 
 def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
     """Plans the kernel of a region with a gather or a concatenation; None without one."""
-    found = plan_group(computing(region), returned(region), device)
+    return plan_region(region, device, plan_group)
+
+
+def plan_region(
+    region: ir.Operation, device: CpuDevice, planner: GroupPlanner
+) -> VectorKernel | NoMatch | None:
+    """Plans the kernel of a region by a planner of groups of ops."""
+    found = planner(computing(region), returned(region), device)
     if isinstance(found, VectorKernel) and len(region.operands):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel's sizes are static")
     return found
