@@ -396,3 +396,24 @@ func.func @collapse_and_silu(%a: tensor<40x2x5xf32>, %b: tensor<2x5x8xf32>) -> t
   } -> tensor<40x16xf32>
   return %y : tensor<40x16xf32>
 }
+
+// -----
+
+// The kernel cannot read f8: the matmul is a kernel without its epilogue.
+// CHECK-LABEL: @unsupported_epilogue
+// CHECK: %[[M:.*]] = flow.dispatch @vector_kernel_{{.*}}::@matmul_
+// CHECK: linalg.generic {{.*}} ins(%[[M]], %{{.*}} : tensor<32x48xf32>, tensor<32x48xf8E4M3FN>)
+#id = affine_map<(r, c) -> (r, c)>
+func.func @unsupported_epilogue(%x: tensor<32x64xf32>, %w: tensor<64x48xf32>, %s: tensor<32x48xf8E4M3FN>) -> tensor<32x48xf32> {
+  %e = tensor.empty() : tensor<32x48xf32>
+  %zero = arith.constant 0.0 : f32
+  %i = linalg.fill ins(%zero : f32) outs(%e : tensor<32x48xf32>) -> tensor<32x48xf32>
+  %m = linalg.matmul ins(%x, %w : tensor<32x64xf32>, tensor<64x48xf32>) outs(%i : tensor<32x48xf32>) -> tensor<32x48xf32>
+  %f = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%m, %s : tensor<32x48xf32>, tensor<32x48xf8E4M3FN>) outs(%e : tensor<32x48xf32>) {
+  ^bb0(%a: f32, %b: f8E4M3FN, %o: f32):
+    %c = arith.extf %b : f8E4M3FN to f32
+    %y = arith.addf %a, %c : f32
+    linalg.yield %y : f32
+  } -> tensor<32x48xf32>
+  return %f : tensor<32x48xf32>
+}

@@ -53,5 +53,6 @@ PASS = passes.kernel_pass(
     roots=(ops.REGION, *contractions.ROOTS),
     match=match,
     form=form_unmerged_region,
+    core=ops.is_contraction,
     takes_single_op=True,
 )
