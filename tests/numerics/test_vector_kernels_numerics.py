@@ -123,6 +123,7 @@ def cases():
         matmul("transposed_both", 37, 41, 33, a="km", b="nk"),
         matmul("transposed_result", 37, 41, 33, c="nm"),
         *(matmul(f"product_{t}", 37, 41, 33, t) for t in ("f16", "bf16")),
+        *(matmul(f"product_transposed_{t}", 37, 41, 33, t, a="km") for t in ("f16", "bf16")),
     ]
     found += [
         pooling("maximum", "arith.maximumf", float("-inf")),
@@ -151,7 +152,14 @@ NARROW = (
     *("spread_uneven", "spread_by_dilation", "spread_depthwise", "long_line", "long_line_spread"),
     *("long_depthwise", "gated_by_transposed", "erf", "log1p", "expm1", "sin", "cos"),
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
-    *("product_f16", "product_bf16", "maximum", "total_overlapping", "two_results"),
+    *(
+        "product_f16",
+        "product_bf16",
+        "product_transposed_bf16",
+        "maximum",
+        "total_overlapping",
+        "two_results",
+    ),
     *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
     *("reordered", "reordered_residual"),
 )

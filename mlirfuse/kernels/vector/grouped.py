@@ -4,7 +4,8 @@
         a group of an image's elements, in all lanes, times vectors of groups of the filter
 
 Groups of the packed filter are contiguous: [input channels / group][output channels][group], zeros
-at the end. The last group of the image may be partial: its elements are loaded one by one.
+at the end. The last group of the image may be partial: its elements are loaded one by one, as are
+those of an image whose channels are not adjacent; scalar instructions run beside those of vectors.
 """
 
 from __future__ import annotations
@@ -99,11 +100,14 @@ class GroupedKernel(DenseKernel):
         group = self.product.group
         if group == 1:
             return self._element(at)
-        row = f"vector<{group}x{self.product.operand}>"
-        found = self._row(at) if count == group else self._partly(at, count)
         word = f"i{_BITS[self.product.operand] * group}"
-        whole = self.writer.value(f"vector.bitcast {found} : {row} to vector<1x{word}>")
-        scalar = self.writer.value(f"vector.extract {whole}[0] : {word} from vector<1x{word}>")
+        if self.dense.channel_step in (0, 1):
+            row = f"vector<{group}x{self.product.operand}>"
+            found = self._row(at) if count == group else self._partly(at, count)
+            whole = self.writer.value(f"vector.bitcast {found} : {row} to vector<1x{word}>")
+            scalar = self.writer.value(f"vector.extract {whole}[0] : {word} from vector<1x{word}>")
+        else:
+            scalar = self._joined(at, count, word)
         held = f"vector<{self.lanes}x{word}>"
         lanes = self.writer.value(f"vector.broadcast {scalar} : {word} to {held}")
         if self.product.shift:
@@ -144,6 +148,29 @@ class GroupedKernel(DenseKernel):
                 f"vector.insert {value}, {found}[{number}] : {operand} into {row}"
             )
         return found
+
+    def _joined(self, at: Linear, count: int, word: str) -> str:
+        """The first elements of a group that are not adjacent, as one integer."""
+        writer, operand = self.writer, self.product.operand
+        bits = _BITS[operand]
+        total = ""
+        for number in range(count):
+            place = writer.index(at + number * self.dense.channel_step)
+            value = writer.value(
+                f"memref.load {self.image}[{place}] : {memref(self.dense.image.type)}"
+            )
+            if operand == "bf16":
+                value = writer.value(f"arith.bitcast {value} : bf16 to i16")
+            elif operand != self.kinds.image:
+                extend = "extui" if self.kinds.image_is_unsigned else "extsi"
+                value = writer.value(f"arith.{extend} {value} : {self.kinds.image} to {operand}")
+            value = writer.value(f"arith.extui {value} : i{bits} to {word}")
+            if number:
+                left = writer.constant(str(bits * number), word)
+                value = writer.value(f"arith.shli {value}, {left} : {word}")
+                value = writer.value(f"arith.ori {total}, {value} : {word}")
+            total = value
+        return total
 
     def _element(self, at: Linear) -> str:
         """An element of the image in all lanes, as an i32."""
