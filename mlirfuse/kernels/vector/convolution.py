@@ -252,7 +252,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
             with contextlib.suppress(NotFlat):
                 kernel = MatrixKernel(problem, device, product, kinds).write("matmul")
                 return Plan(found, tile.vectors * device.lanes, product, kernel)
-    product = products.choose(kinds, device)
+    product = products.choose(kinds, device, has_channels=channel_step != 0)
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
     tile = register_tiles.choose(

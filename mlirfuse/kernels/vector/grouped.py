@@ -101,7 +101,7 @@ class GroupedKernel(DenseKernel):
         if group == 1:
             return self._element(at)
         word = f"i{_BITS[self.product.operand] * group}"
-        if self.dense.channel_step in (0, 1):
+        if self.dense.channel_step == 1:
             row = f"vector<{group}x{self.product.operand}>"
             found = self._row(at) if count == group else self._partly(at, count)
             whole = self.writer.value(f"vector.bitcast {found} : {row} to vector<1x{word}>")

@@ -110,20 +110,21 @@ def _is_unsigned(op: ir.Operation, number: int) -> bool:
     return "arith.extui" in users
 
 
-def choose(kinds: Operands, device: CpuDevice) -> Product | None:
+def choose(kinds: Operands, device: CpuDevice, *, has_channels: bool) -> Product | None:
     """The fastest product of these types; None where only floats that are widened are multiplied.
 
     Args:
       kinds: the element types.
       device: the CPU.
+      has_channels: whether there is a loop over input channels.
     """
     if kinds.image == "bf16":
-        intrinsic = _of_bf16(device)
+        intrinsic = _of_bf16(device) if has_channels else ""
         return Product(2, intrinsic, "bf16") if intrinsic else None
     if kinds.accumulator != "i32":
         return None
     plain = Product(1, "", "i32", adds=False)
-    return _of_bytes(kinds, device) or _of_words(device) or plain
+    return (_of_bytes(kinds, device) or _of_words(device) or plain) if has_channels else plain
 
 
 def of_tiles(kinds: Operands, device: CpuDevice, *, rows: int) -> Product | None:

@@ -76,7 +76,7 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan | NoMatch | None:
     kinds = products.operands_of(found.op, loops.image, loops.filter)
     if convolution.channel_distance(found, image) != 1 or kinds.accumulator != "f32":
         return None
-    if products.choose(kinds, device) is not None:
+    if products.choose(kinds, device, has_channels=True) is not None:
         return NoMatch(Reason.NOT_PROFITABLE, "instructions multiply pairs of these elements")
     if constant_root(found.filter) is None:
         return NoMatch(Reason.NOT_PROFITABLE, "the filter is no constant: each call transforms it")
