@@ -39,8 +39,8 @@ def repaired(model, arguments, tmp_path, *flags):
         imported = work.imported
     with ir.Context():
         module = ir.Module.parseFile(str(normalized))
-        assert codegen_repairs.repair_grouped(module, CUDA)
-        assert not codegen_repairs.repair_grouped(module, CUDA), "a repair that repeats"
+        assert codegen_repairs.repair_grouped(module, CUDA, exact=False)
+        assert not codegen_repairs.repair_grouped(module, CUDA, exact=False), "a repair that repeats"
         module.operation.verify()
         text = str(module)
         rewritten = tmp_path / "repaired.mlir"
@@ -186,14 +186,15 @@ util.func public @main(%x: tensor<3xf32>, %y: tensor<3xf32>) -> (tensor<f32>, te
 def test_two_reductions_to_scalars(returned, undone):
     with ir.Context():
         module = ir.Module.parse(SUMS.replace("RETURNED", returned))
-        assert codegen_repairs.repair_grouped(module, CUDA) == undone
+        assert codegen_repairs.repair_grouped(module, CUDA, exact=False) == undone
         module.operation.verify()
         assert ("flow.dispatch.region" not in str(module)) == undone
 
 
-def test_only_cuda_is_repaired():
-    assert codegen_repairs.needed(parse("cuda:sm_90"))
-    for target in ("vulkan:ampere", "rocm:gfx942", "cpu:sapphirerapids"):
+def test_targets_that_are_repaired():
+    for target in ("cuda:sm_90", "cpu:sapphirerapids"):
+        assert codegen_repairs.needed(parse(target))
+    for target in ("vulkan:ampere", "rocm:gfx942"):
         assert not codegen_repairs.needed(parse(target))
 
 
@@ -238,7 +239,7 @@ def test_angles_are_reduced_after_the_passes():
     for target, reduced in (("cuda:sm_90", True), ("rocm:gfx942", False)):
         with ir.Context():
             module = ir.Module.parse(text)
-            assert codegen_repairs.repair_grouped(module, parse(target)) == reduced
+            assert codegen_repairs.repair_grouped(module, parse(target), exact=False) == reduced
             assert ("math.roundeven" in str(module)) == reduced
 
 
