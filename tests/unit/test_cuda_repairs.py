@@ -40,7 +40,8 @@ def repaired(model, arguments, tmp_path, *flags):
     with ir.Context():
         module = ir.Module.parseFile(str(normalized))
         assert codegen_repairs.repair_grouped(module, CUDA, exact=False)
-        assert not codegen_repairs.repair_grouped(module, CUDA, exact=False), "a repair that repeats"
+        repeated = codegen_repairs.repair_grouped(module, CUDA, exact=False)
+        assert not repeated, "a repair that repeats"
         module.operation.verify()
         text = str(module)
         rewritten = tmp_path / "repaired.mlir"
