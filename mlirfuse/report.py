@@ -188,6 +188,10 @@ class Report:
         kernels, dispatches = self.dispatches.get("kernels"), self.dispatches["fused"]
         return None if kernels is None or dispatches is None else (kernels, dispatches)
 
+    def disables(self, feature: str) -> bool:
+        """Whether a feature was turned off."""
+        return feature in self.options.get("disable_feature", ())
+
     def set_dispatches(self, dispatches: int, kernels: int, left: Iterable[str]) -> None:
         """Records the dispatches of the fused program."""
         self.dispatches |= {"fused": dispatches, "kernels": kernels}

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.numbers import Numbers, element_of
+from mlirfuse.builders.numbers import HALVES, Numbers, element_of
 from mlirfuse.structured.ir import ops
-
-_HALVES = frozenset({"bf16", "f16"})
 
 _KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.extf", "arith.truncf"})
 """Ops that are about the type itself."""
@@ -46,7 +44,7 @@ def _is_arithmetic(op: ir.Operation) -> bool:
     """Whether an op computes halves, or compares them, in a body that may be widened."""
     if not op.name.startswith(("arith.", "math.")) or op.name in _KEPT or len(op.results) != 1:
         return False
-    if not any(element_of(value.type) in _HALVES for value in op.operands):
+    if not any(element_of(value.type) in HALVES for value in op.operands):
         return False
     if isinstance(op.operands[0].type, ir.VectorType):
         return True
@@ -66,7 +64,7 @@ def _widen(op: ir.Operation, made: dict[ir.Value, ir.Value], *, rounds: bool) ->
     with op.location, ir.InsertionPoint(op):
         operands = [_wide(value, {} if rounds else made) for value in op.operands]
         kind = result.type
-        is_half = element_of(kind) in _HALVES
+        is_half = element_of(kind) in HALVES
         wide = ir.Operation.create(
             op.name,
             results=[Numbers(kind).kind("f32") if is_half else kind],
@@ -82,6 +80,6 @@ def _widen(op: ir.Operation, made: dict[ir.Value, ir.Value], *, rounds: bool) ->
 
 
 def _wide(value: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:
-    if element_of(value.type) not in _HALVES:
+    if element_of(value.type) not in HALVES:
         return value
     return made[value] if value in made else Numbers(value.type).op("arith.extf", value)

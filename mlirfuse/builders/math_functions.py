@@ -22,10 +22,8 @@ from collections.abc import Callable
 from iree.compiler import ir
 
 from mlirfuse.builders import angles
-from mlirfuse.builders.numbers import Numbers, element_of
+from mlirfuse.builders.numbers import HALVES, Numbers, element_of, replace_in_f32
 from mlirfuse.structured.ir import ops
-
-_KINDS = frozenset({"bf16", "f16", "f32"})
 
 _LN_2_HIGH, _LN_2_LOW = 0.693359375, -2.12194440e-4
 """The logarithm of 2 in two parts, of which the first has ten bits."""
@@ -75,30 +73,21 @@ _MAX_ANGLE = 2.0**20
 _QUARTER_BITS = 62
 """Binary places of a quarter in units of 2^-64 turns."""
 
-
 _SHIFT = 1.5 * 2**23
+"""See `_rounded`."""
 
 
 def expand(module: ir.Module) -> bool:
     """Expands all of them in a module for a CPU that has FMA; returns whether there are any."""
-    found = [op for op in ops.nested_ops(module.operation) if op.name in _EXPANSIONS]
-    return any([_expand(op) for op in found])
-
-
-def _expand(op: ir.Operation) -> bool:
-    result = op.results[0]
-    kind = element_of(result.type)
-    if kind not in _KINDS:
-        return False
-    numbers = Numbers(result.type)
-    with op.location, ir.InsertionPoint(op):
-        x = op.operands[0]
-        x = x if kind == "f32" else numbers.op("arith.extf", x)
-        y = _EXPANSIONS[op.name](numbers, x)
-        y = y if kind == "f32" else numbers.op("arith.truncf", y, element=kind)
-    result.replace_all_uses_with(y)
-    op.erase()
-    return True
+    kinds = HALVES | {"f32"}
+    found = [
+        op
+        for op in ops.nested_ops(module.operation)
+        if op.name in _EXPANSIONS and element_of(op.results[0].type) in kinds
+    ]
+    for op in found:
+        replace_in_f32(op, _EXPANSIONS[op.name])
+    return bool(found)
 
 
 def _rounded(f: Numbers, x: ir.Value, factor: float) -> tuple[ir.Value, ir.Value]:
@@ -170,13 +159,12 @@ def _quarters(f: Numbers, x: ir.Value) -> tuple[ir.Value, ir.Value]:
         quarter = f.op("arith.addi", turns, half, element="i64")
         quarter = f.op("arith.shrsi", quarter, places, element="i64")
         whole = f.op("arith.shli", quarter, places, element="i64")
-        within = f.op("arith.sitofp", f.op("arith.subi", turns, whole, element="i64"))
-        within = f.mul(within, f.constant(math.tau * 2.0**-64))
+        within = angles.radians(f, f.op("arith.subi", turns, whole, element="i64"))
         number = f.op("arith.trunci", quarter, element="i32")
         negative = f.compare(x, "lt", 0.0)
         opposite = f.op("arith.subi", f.constant(0, "i32"), number, element="i32")
         return [
-            f.select(negative, f.op("arith.negf", within), within),
+            angles.signed(f, x, within),
             f.select(negative, opposite, number),
         ]
 

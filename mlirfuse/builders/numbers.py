@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
-from mlirfuse.builders.tensors import scalar_constant
+from mlirfuse.builders.tensors import scalar_attribute, scalar_constant
 from mlirfuse.structured.ir import analysis_cache
 
 ORDERED = {"eq": 1, "gt": 2, "ge": 3, "lt": 4, "le": 5}
@@ -23,6 +23,22 @@ SIGNED = {"eq": 0, "ne": 1, "lt": 2, "le": 3, "gt": 4, "ge": 5}
 def element_of(kind: ir.Type) -> str:
     """The element type of a vector, or the type of a scalar."""
     return str(ir.VectorType(kind).element_type if isinstance(kind, ir.VectorType) else kind)
+
+
+HALVES = frozenset({"bf16", "f16"})
+"""Element types that are computed in f32."""
+
+
+def replace_in_f32(op: ir.Operation, compute: Callable[[Numbers, ir.Value], ir.Value]) -> None:
+    """Replaces an op of one operand, f16, bf16 or f32, by others of f32; erases it."""
+    result = op.results[0]
+    numbers, kind = Numbers(result.type), element_of(result.type)
+    with op.location, ir.InsertionPoint(op):
+        x: ir.Value = op.operands[0]
+        y = compute(numbers, numbers.op("arith.extf", x) if kind in HALVES else x)
+        y = numbers.op("arith.truncf", y, element=kind) if kind in HALVES else y
+    result.replace_all_uses_with(y)
+    op.erase()
 
 
 class Numbers:
@@ -46,13 +62,7 @@ class Numbers:
         if self.shape is None:
             return scalar_constant(number, element)
         kind = self.kind(element)
-        single = analysis_cache.parse(ir.Type, element)
-        held: ir.Attribute = (
-            ir.FloatAttr.get(single, float(number))
-            if element.startswith(("f", "bf"))
-            else ir.IntegerAttr.get(single, int(number))
-        )
-        value = ir.DenseElementsAttr.get_splat(kind, held)
+        value = ir.DenseElementsAttr.get_splat(kind, scalar_attribute(number, element))
         return ir.Operation.create(
             "arith.constant", results=[kind], attributes={"value": value}
         ).results[0]

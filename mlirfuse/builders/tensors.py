@@ -347,15 +347,18 @@ def fill(scalar: ir.Value, init: ir.Value) -> ir.Value:
 
 def scalar_constant(number: float, element: str) -> ir.Value:
     """`arith.constant` of that number and element type."""
-    scalar = analysis_cache.parse(ir.Type, element)
-    attribute = (
-        ir.FloatAttr.get(scalar, float(number))
-        if element.startswith(("f", "bf"))
-        else ir.IntegerAttr.get(scalar, int(number))
-    )
+    attribute = scalar_attribute(number, element)
     return ir.Operation.create(
-        "arith.constant", results=[scalar], attributes={"value": attribute}
+        "arith.constant", results=[attribute.type], attributes={"value": attribute}
     ).results[0]
+
+
+def scalar_attribute(number: float, element: str) -> ir.FloatAttr | ir.IntegerAttr:
+    """The attribute of that number and element type."""
+    scalar = analysis_cache.parse(ir.Type, element)
+    if element.startswith(("f", "bf")):
+        return ir.FloatAttr.get(scalar, float(number))
+    return ir.IntegerAttr.get(scalar, int(number))
 
 
 def loop_index(loop: int) -> ir.Value:

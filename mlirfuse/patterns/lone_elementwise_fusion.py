@@ -60,15 +60,8 @@ def _may_join(op: ir.Operation) -> bool:
         ops.is_elementwise(op)
         and len(op.results) == 1
         and not ops.in_region(op)
-        and not _is_left(op)
+        and not fusable_neighbors.is_fused_by_iree(op)
     )
-
-
-def _is_left(op: ir.Operation) -> bool:
-    """Whether IREE fuses an op with a contraction, a convolution, a pooling or a reduction."""
-    return fusable_neighbors.is_epilogue_of_compute(
-        op
-    ) or fusable_neighbors.is_adjacent_to_reduction(op)
 
 
 def _group(root: ir.Operation, ctx: PassContext) -> list[ir.Operation]:
@@ -83,7 +76,7 @@ def _group(root: ir.Operation, ctx: PassContext) -> list[ir.Operation]:
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves an op to IREE that IREE fuses with another one."""
     for op in match.ops:
-        if _is_left(op):
+        if fusable_neighbors.is_fused_by_iree(op):
             text = "IREE fuses it with a contraction or a reduction in no group"
             return NoMatch(Reason.LEFT_TO_PRODUCER, text)
     return None

@@ -42,7 +42,7 @@ def tries(manifest: Manifest) -> bool:
 
     It runs on two devices then, so it must keep nothing from call to call.
     """
-    off = FEATURE in manifest.report.options.get("disable_feature", ())
+    off = manifest.report.disables(FEATURE)
     return manifest.device == THREADS and manifest.has_state is False and not off
 
 

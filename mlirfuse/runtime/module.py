@@ -238,7 +238,7 @@ class FusedModule:
         try:
             return explain.text(self.report)
         except Exception as error:
-            if "fallback" in self.report.options.get("disable_feature", ()):
+            if self.report.disables("fallback"):
                 raise
             trace(error)
             LOG.warning("%s: no explanation: %s", self.source, described(error))
@@ -474,7 +474,7 @@ def load(
     if device is not None:
         manifest = dataclasses.replace(manifest, device=device)
     if guard is None:
-        guard = "off" if "guard" in manifest.report.options.get("disable_feature", ()) else "error"
+        guard = "off" if manifest.report.disables("guard") else "error"
     return FusedModule(
         image,
         manifest,

@@ -44,7 +44,7 @@ def replays(manifest: Manifest, cuda_graph: bool | None) -> bool:
             _log.warning("%s: called without CUDA graphs: it has state", manifest.source)
         return not manifest.has_state
     static = not any(None in spec.shape for spec in manifest.inputs)
-    off = FEATURE in manifest.report.options.get("disable_feature", ())
+    off = manifest.report.disables(FEATURE)
     return static and manifest.has_state is False and not off and has_bindings()
 
 

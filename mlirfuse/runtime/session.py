@@ -96,7 +96,7 @@ class Session:
                 f" {first_line(error)}"
             ) from error
         self._invoke = self._context.invoke
-        off = FEATURE in manifest.report.options.get("disable_feature", ())
+        off = manifest.report.disables(FEATURE)
         is_woken = manifest.device.startswith("local-task") and not off
         self._waiting = BatchScheduling if is_woken else contextlib.nullcontext
         declaration = self._function.reflection.get(DECLARATION, "")

@@ -101,10 +101,9 @@ class GroupedKernel(DenseKernel):
         if group == 1:
             return self._element(at)
         word = f"i{_BITS[self.product.operand] * group}"
-        if self.dense.channel_step == 1:
+        if self.dense.channel_step == 1 and count == group:
             row = f"vector<{group}x{self.product.operand}>"
-            found = self._row(at) if count == group else self._partly(at, count)
-            whole = self.writer.value(f"vector.bitcast {found} : {row} to vector<1x{word}>")
+            whole = self.writer.value(f"vector.bitcast {self._row(at)} : {row} to vector<1x{word}>")
             scalar = self.writer.value(f"vector.extract {whole}[0] : {word} from vector<1x{word}>")
         else:
             scalar = self._joined(at, count, word)
@@ -128,29 +127,8 @@ class GroupedKernel(DenseKernel):
         )
         return self._operand(loaded, row, self.kinds.image_is_unsigned)
 
-    def _partly(self, at: Linear, count: int) -> str:
-        """The first elements of a group, and zeros; memory after them is not read."""
-        group, operand = self.product.group, self.product.operand
-        row = f"vector<{group}x{operand}>"
-        zero = "0.0" if operand == "bf16" else "0"
-        found = self.writer.constant(f"dense<{zero}>", row)
-        for number in range(count):
-            place = self.writer.index(at + number)
-            value = self.writer.value(
-                f"memref.load {self.image}[{place}] : {memref(self.dense.image.type)}"
-            )
-            if operand != self.kinds.image:
-                extend = "extui" if self.kinds.image_is_unsigned else "extsi"
-                value = self.writer.value(
-                    f"arith.{extend} {value} : {self.kinds.image} to {operand}"
-                )
-            found = self.writer.value(
-                f"vector.insert {value}, {found}[{number}] : {operand} into {row}"
-            )
-        return found
-
     def _joined(self, at: Linear, count: int, word: str) -> str:
-        """The first elements of a group that are not adjacent, as one integer."""
+        """The first elements of a group as one integer; memory after them is not read."""
         writer, operand = self.writer, self.product.operand
         bits = _BITS[operand]
         total = ""

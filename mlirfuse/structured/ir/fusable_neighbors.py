@@ -190,6 +190,11 @@ _MAX_OPS_AFTER_REDUCTION = 8
 """Elementwise ops after a reduction that IREE fuses with it."""
 
 
+def is_fused_by_iree(op: ir.Operation) -> bool:
+    """Whether IREE fuses it with a contraction, convolution, pooling or reduction in no region."""
+    return is_epilogue_of_compute(op) or is_adjacent_to_reduction(op)
+
+
 def is_adjacent_to_reduction(op: ir.Operation) -> bool:
     """Whether the elementwise op is a producer or an epilogue of a row reduction in no region.
 

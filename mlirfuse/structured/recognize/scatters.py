@@ -175,10 +175,7 @@ def _joins(op: ir.Operation) -> bool:
         return False
     if op.name in _MOVEMENTS:
         return True
-    return ops.is_elementwise(op) and not (
-        fusable_neighbors.is_epilogue_of_compute(op)
-        or fusable_neighbors.is_adjacent_to_reduction(op)
-    )
+    return ops.is_elementwise(op) and not fusable_neighbors.is_fused_by_iree(op)
 
 
 def _exclusive(root: ir.Operation, members: set[ir.Operation]) -> set[ir.Operation]:
