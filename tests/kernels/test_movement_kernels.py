@@ -384,7 +384,7 @@ def test_padding_of_two_inner_dimensions(interpreter, shape):
 
 @needs_triton
 @pytest.mark.parametrize(
-    ("shape", "tile"), [((4870, 1526, 6), (4, 256)), ((4870, 1524, 7), (2, 1024))]
+    ("shape", "tile"), [((4870, 1526, 6), (4, 256)), ((4870, 1524, 7), (1, 1024))]
 )
 def test_rows_of_a_tile_share_the_divided_indices_of_columns(shape, tile):
     """A padding of every element had four divisions by its two inner sizes."""

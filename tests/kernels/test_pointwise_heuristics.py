@@ -23,29 +23,24 @@ def test_each_sm_has_a_tile_where_there_are_enough_elements(trait):
         assert ctas(PointwiseProblem(elements, trait)) >= sms
 
 
-def test_tiles_shrink_to_one_load_of_one_warp():
+def test_tiles_have_1024_elements_and_half_of_them_where_there_are_few():
     assert heuristics.default_config(PointwiseProblem(1 << 26), TARGET) == PointwiseConfig(
-        block_rows=2, block_columns=1024, num_warps=4
+        block_rows=1, block_columns=1024, num_warps=4
     )
     assert heuristics.default_config(PointwiseProblem(4096), TARGET) == PointwiseConfig(
-        block_rows=1, block_columns=64, num_warps=1
+        block_rows=1, block_columns=512, num_warps=8
     )
 
 
-@pytest.mark.parametrize(("bits", "least"), [(32, 1), (16, 2), (8, 4)])
-def test_threads_of_small_problems_have_few_elements_and_warps_whole_lines(bits, least):
-    """A device that is not full takes as long as one of its threads."""
+@pytest.mark.parametrize("bits", [32, 16, 8])
+def test_a_thread_has_16_bytes_where_there_are_enough_elements(bits):
     gpu = TARGET.gpu
     threads = gpu.num_sms * gpu.max_threads_per_sm
-    for elements in (threads // 2, threads, 2 * threads, 4 * threads, 1 << 26):
-        config = heuristics.default_config(
-            PointwiseProblem(elements, "functions", result_bits=bits), TARGET
-        )
-        lanes = gpu.warp_size * config.num_warps
-        vector = config.block_columns // lanes
-        assert vector >= least
-        assert vector == least or 2 * elements >= threads * vector
-        assert config.block_rows == 1 or elements >= threads * vector * config.block_rows
+    for elements in (threads // 4, threads, 2 * threads, 4 * threads, 1 << 26):
+        problem = PointwiseProblem(elements, "functions", result_bits=bits)
+        config = heuristics.default_config(problem, TARGET)
+        each = config.block_columns // (gpu.warp_size * config.num_warps)
+        assert each == (8 if bits < 32 and elements >= 2 * threads else 4)
 
 
 def test_a_device_of_few_sms_has_larger_tiles():
@@ -57,8 +52,8 @@ def test_a_device_of_few_sms_has_larger_tiles():
 def test_pooling_tiles_shrink_with_the_result():
     large = pooling_heuristics.default_config(PoolingProblem(1 << 20, 64, "3x3"), TARGET)
     small = pooling_heuristics.default_config(PoolingProblem(1 << 11, 64, "3x3"), TARGET)
-    assert (large.tile_elements, large.num_warps) == (2048, 4)
-    assert (small.tile_elements, small.num_warps) == (256, 4)
+    assert (large.tile_elements, large.num_warps) == (1024, 4)
+    assert (small.tile_elements, small.num_warps) == (512, 8)
 
 
 @pytest.mark.parametrize("pixels", [1 << 10, 1 << 13, 1 << 16, 1 << 19])
@@ -70,4 +65,4 @@ def test_threads_that_load_single_elements_are_many(pixels):
     each = config.tile_elements // (gpu.warp_size * config.num_warps)
     assert config.max_columns == 0
     assert each == 1 or 2 * elements >= gpu.num_sms * gpu.max_threads_per_sm * each
-    assert elements // config.tile_elements >= min(gpu.num_sms, elements // 32)
+    assert elements // config.tile_elements >= min(gpu.num_sms // 2, elements // 512)

@@ -429,15 +429,15 @@ def test_no_guess_which_dynamic_size_is_which():
 
 
 @pytest.mark.parametrize("sizes", [(144, 288), (1024, 64), (2048, 512), (16384, 1024), (3, 2000)])
-def test_few_rows_have_threads_of_few_elements_and_ctas_for_each_sm(sizes):
+def test_few_rows_have_threads_of_few_elements_and_ctas_for_half_of_the_sms(sizes):
     problem = ReductionProblem(*sizes, "arith.addf", 1, 1)
     config, gpu = heuristics.default_config(problem, TARGET), TARGET.gpu
     tile = distribute(config, *sizes, gpu)
     each = tile.rows * tile.columns // (gpu.warp_size * tile.num_warps)
     threads = -(-sizes[0] // tile.rows) * gpu.warp_size * tile.num_warps
-    assert -(-sizes[0] // tile.rows) >= min(gpu.num_sms, sizes[0])
+    assert -(-sizes[0] // tile.rows) >= min(gpu.num_sms // 2, sizes[0])
     full = 2 * threads >= gpu.num_sms * gpu.max_threads_per_sm
-    assert each <= 4 or full or tile.num_warps >= 8
+    assert each <= 8 or full or tile.num_warps >= 8
 
 
 @pytest.mark.parametrize("combiners", ["arith.addf", "arith.addf arith.addf"])

@@ -21,7 +21,15 @@ from mlirfuse.tuning import kernel_search
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16"])
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [((5, 40), 1), ((3, 1031), 1), ((40, 5), 0), ((2, 130, 3), 1), ((300,), 0), ((1, 1), 1)],
+    [
+        ((5, 40), 1),
+        ((3, 1031), 1),
+        ((40, 5), 0),
+        ((2, 130, 3), 1),
+        ((77, 9, 5), 1),  # a tile has scans of several places of the first dimension
+        ((300,), 0),
+        ((1, 1), 1),
+    ],
 )
 def test_sums(interpreter, shape, axis, dtype):
     x = draw(shape, dtype)

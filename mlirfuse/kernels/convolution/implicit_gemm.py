@@ -41,7 +41,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
     places = write_placement(tile, wide=wide)
     precision = dot_precision(ops.element_type(analysis.image), target)
-    write_accumulation(tile, places, precision, f"0, {k_blocks(analysis, config)}")
+    write_accumulation(tile, places, precision, f"0, {class_blocks(analysis, config)}")
     tile.write_epilogue()
     made = tile.tiles.plan(
         ENTRY,
@@ -83,6 +83,15 @@ def k_blocks(analysis: Analysis, config: ConvolutionConfig) -> int:
     """The number of blocks of K."""
     taps = Taps.of(analysis)
     return -(-taps.k_span // _block_k(taps, config)) * taps.k_spans
+
+
+def class_blocks(analysis: Analysis, config: ConvolutionConfig) -> str:
+    """The number of blocks of K of the residue class of a CTA, as source."""
+    taps = Taps.of(analysis)
+    if taps.packed or not taps.residues.dims:
+        return str(k_blocks(analysis, config))
+    blocks = -(-taps.k_span // _block_k(taps, config))
+    return taps.class_spans if blocks == 1 else f"{blocks} * {taps.class_spans}"
 
 
 def _block_k(taps: Taps, config: ConvolutionConfig) -> int:

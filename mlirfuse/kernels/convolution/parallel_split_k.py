@@ -83,7 +83,8 @@ def _partial(analysis: Analysis, config: ConvolutionConfig, each: int, target: T
     writer, blocks = tile.tiles.body.writer, k_blocks(analysis, config)
     places = implicit_gemm.write_placement(tile, wide=analysis.max_elements >= MAX_INDEX)
     writer.line("split = tl.program_id(2)")
-    span = f"split * {each}, tl.minimum(split * {each} + {each}, {blocks})"
+    end = implicit_gemm.class_blocks(analysis, config)
+    span = f"split * {each}, tl.minimum(split * {each} + {each}, {end})"
     precision = dot_precision(ops.element_type(analysis.image), target)
     write_accumulation(tile, places, precision, span)
     writer.line(f"tl.store(y0 + {_offsets(tile, 'split')}, accumulator0, mask={_mask(tile)})")

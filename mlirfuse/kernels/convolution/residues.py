@@ -9,6 +9,7 @@ one class. The source that this module writes uses
     residue2                position of the class modulo the stride, along dimension 2 of the image
     first2, base2           its first tap; the element that this reads for the first position
     excess2                 zeros before the first element, less the residue, modulo the stride
+    taps2                   number of its taps, where not all classes have as many
 """
 
 from __future__ import annotations
@@ -81,6 +82,11 @@ class Residue:
             f"base{dim} = (residue{dim} + first{dim} * {self.dilation} - {self.low})"
             f" // {self.stride}"
         )
+        if not self.divides:
+            count = f"({self.taps + self.period - 1} - first{dim}) // {self.period}"
+            if self.shared > 1:
+                count = f"tl.where(excess{dim} % {self.shared} == 0, {count}, 0)"
+            writer.line(f"taps{dim} = {count}")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -132,20 +138,17 @@ class Residues:
             residue.write(writer, dim)
 
     def tap_masks(self, suffix: str, tile: str) -> list[str]:
-        """The conditions under which a tap exists.
+        """The conditions under which a tap exists, for loops over the taps of the largest class.
 
         Args:
-          suffix: makes tiles of the index of a tap that is no scalar.
+          suffix: makes tiles of the ordinal of a tap that is no scalar.
           tile: a tile that gives a condition on scalars its shape.
         """
-        shape = f" + 0 * {tile}"
         found = []
         for dim, residue in self.dims.items():
-            if residue.tap is None:
-                found.append(f"(first{dim}{shape} < 1)")
-            elif not residue.divides:
-                index = f"tap{residue.tap}{suffix}" if suffix else f"tap{residue.tap}{shape}"
-                found.append(f"({index} < {residue.taps})")
-            if residue.shared > 1:
-                found.append(f"(excess{dim} % {residue.shared}{shape} == 0)")
+            if residue.divides:
+                continue
+            ordinal = f"step{residue.tap}{suffix}" if residue.tap is not None else "0"
+            shape = "" if suffix and residue.tap is not None else f" + 0 * {tile}"
+            found.append(f"({ordinal}{shape} < taps{dim})")
         return found

@@ -14,6 +14,7 @@ source that this module writes uses
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 from mlirfuse.kernels.codegen.iteration_space import Axis, Space, known_product
@@ -95,6 +96,25 @@ class Taps:
     def k_spans(self) -> int:
         """Spans of K that are computed one after the other."""
         return 1 if self.packed else known_product(self.sizes)
+
+    @property
+    def class_sizes(self) -> list[str]:
+        """Taps along each loop as source: of a class its own, which may be fewer than `sizes`."""
+        found = [str(size) for size in self.sizes]
+        for dim, residue in self.residues.dims.items():
+            if not residue.divides and residue.tap is not None:
+                found[residue.tap] = f"taps{dim}"
+        return found
+
+    @property
+    def class_spans(self) -> str:
+        """`k_spans` of the class of a CTA, as source."""
+        if self.packed:
+            return "1"
+        alone = [
+            f"taps{d}" for d, r in self.residues.dims.items() if r.tap is None and not r.divides
+        ]
+        return _product_text([*self.class_sizes, *alone])
 
     def write_origins(
         self,
@@ -186,7 +206,8 @@ class Taps:
           block_k: elements of a block.
         """
         arange = f"tl.arange(0, {block_k})"
-        taps, channels, row = self.sizes, self.analysis.in_channels, self.row
+        channels, row = self.analysis.in_channels, self.row
+        taps: Sequence[object] = self.sizes if self.packed else self.class_sizes
         if row is not None:
             writer.line(f"offs_k = k_block * {block_k} + {arange}")
             writer.line(f"row_element = offs_k % {row.loaded}")
@@ -218,12 +239,14 @@ class Taps:
                 writer.line(f"tap{residue.tap} = first{dim} + {step}")
 
     def tap_masks(self, suffix: str, tile: str) -> list[str]:
-        """The conditions under which a class has the tap.
+        """The conditions under which a class has the tap; none where only its own are computed.
 
         Args:
           suffix: makes a tile of packed taps.
           tile: a tile that gives a condition on scalars its shape.
         """
+        if not self.packed and not self.apart:
+            return []
         return self.residues.tap_masks(suffix if self.packed else "", tile)
 
     def image_offset(self, suffix: str) -> str:
@@ -281,22 +304,31 @@ class Taps:
 
 
 def write_tap_indices(
-    writer: Writer, tap: str, taps: Sequence[int], names: Sequence[str] = ()
+    writer: Writer, tap: str, taps: Sequence[object], names: Sequence[str] = ()
 ) -> None:
     """Writes the indices of a tap.
 
     Args:
       writer: gets the lines.
       tap: its ordinal, an expression.
-      taps: sizes of the loops of taps.
+      taps: sizes of the loops of taps, numbers or names.
       names: names of the indices; `tap0` and so on where they are left out.
     """
-    inner = known_product(taps)
     for index, size in enumerate(taps):
-        inner //= size
-        text = tap if inner == 1 else f"{tap} // {inner}"
+        inner = _product_text(taps[index + 1 :])
+        text = (
+            tap if inner == "1" else f"{tap} // ({inner})" if "*" in inner else f"{tap} // {inner}"
+        )
         name = names[index] if names else f"tap{index}"
         writer.line(f"{name} = {text}" + (f" % {size}" if index else ""))
+
+
+def _product_text(sizes: Sequence[object]) -> str:
+    """The product of numbers and names, as source."""
+    texts = [str(size) for size in sizes]
+    known = math.prod(int(text) for text in texts if text.isdigit())
+    named = [text for text in texts if not text.isdigit()]
+    return " * ".join(([str(known)] if known != 1 or not named else []) + named)
 
 
 def _tap_row(analysis: Analysis) -> TapRow | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import MAX_LOADS_PER_THREAD, MAX_WARPS, gpu_of
+from mlirfuse.kernels.configs.device import thread_shape
 from mlirfuse.kernels.data_movement import concat
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, analyze, problem_of
 from mlirfuse.kernels.data_movement.problem import ConcatConfig, ConcatProblem
@@ -15,8 +14,8 @@ from mlirfuse.targets.base import Target
 
 def default_config(problem: ConcatProblem, target: Target) -> ConcatConfig:
     """The configuration computed from the problem and the device."""
-    elements = VECTOR * MAX_LOADS_PER_THREAD * gpu_of(target).warp_size * MAX_WARPS
-    return ConcatConfig(elements, MAX_WARPS)
+    shape = thread_shape(problem.elements, target, bits=problem.element_bits)
+    return ConcatConfig(shape.tile, shape.warps)
 
 
 def configs(problem: ConcatProblem, target: Target) -> list[ConcatConfig]:

@@ -14,7 +14,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
 from mlirfuse.kernels.codegen.element_types import POINTERS, Unsupported
-from mlirfuse.kernels.codegen.loop_nest import VECTOR, Nest, count
+from mlirfuse.kernels.codegen.loop_nest import Nest, count
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.data_movement.analysis import is_concatenation
 from mlirfuse.kernels.pointwise.problem import PointwiseProblem
@@ -119,21 +119,8 @@ def _analyzed(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> Poi
 def problem_of(analysis: PointwiseAnalysis) -> PointwiseProblem:
     """The problem that the configuration, and whether a kernel pays, are chosen by."""
     bits = max(ops.element_bits(value) for value in analysis.results)
-    several, nest = len(analysis.results) > 1, analysis.nest
-    trait = _trait(analysis)
-    narrow = nest.columns > 0 and count(nest.sizes[nest.columns :]) % VECTOR != 0
-    gathers = trait == "gathered" and not _gathers_rows(analysis)
-    scalar = not nest.transposed and (narrow or gathers)
-    return PointwiseProblem(count(nest.sizes), trait, bits, several, scalar)
-
-
-def _gathers_rows(analysis: PointwiseAnalysis) -> bool:
-    """Whether indices in memory are those of rows, as an embedding's are."""
-    computed = {value for op in analysis.group for value in op.results}
-    read = {v for op in analysis.group for v in op.operands if v not in computed}
-    indices = [v for v in read if ops.ranked(v) and ops.element_type(v) in ("i32", "i64")]
-    size = max(ops.num_elements(value) for value in analysis.results)
-    return any(2 * ops.num_elements(value) <= size for value in indices)
+    several = len(analysis.results) > 1
+    return PointwiseProblem(count(analysis.nest.sizes), _trait(analysis), bits, several)
 
 
 def _trait(analysis: PointwiseAnalysis) -> str:

@@ -18,15 +18,12 @@ class PointwiseProblem(Problem):
         `error function`, `functions`, `arithmetic`, or `transposed`.
       result_bits: width of the widest element of a result.
       several_results: whether there is more than one result.
-      scalar_accesses: whether elements are loaded one by one: at computed positions, or in rows
-        that are not aligned for vectorized loads.
     """
 
     elements: int
     trait: str = "arithmetic"
     result_bits: int = 16
     several_results: bool = False
-    scalar_accesses: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("elements",)
 

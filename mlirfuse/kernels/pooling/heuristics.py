@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import thread_shape
+from mlirfuse.kernels.configs.device import CTA_ELEMENTS, gpu_of
 from mlirfuse.kernels.pooling.problem import PoolingConfig, PoolingProblem
 from mlirfuse.targets.base import Target
 
@@ -13,6 +13,9 @@ MAX_COLUMNS = 128
 
 MAX_ELEMENTS_PER_THREAD = 4
 """Elements of a thread that loads them one by one: the loads of so many overlap."""
+
+WARPS = 8
+"""Warps of a CTA of few elements: a CTA more takes half a nanosecond."""
 
 
 def choose_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
@@ -26,12 +29,13 @@ def default_config(problem: PoolingProblem, target: Target) -> PoolingConfig:
     Where the window moves along the last dimension no load is vectorized, and rows of the result
     are as short as 4 elements: a tile has adjacent elements, of which a thread has few.
     """
-    elements = problem.pixels * problem.columns
-    if problem.strided_columns:
-        shape = thread_shape(elements, target, vector=MAX_ELEMENTS_PER_THREAD, loads=1)
-        return PoolingConfig(shape.tile, 0, shape.warps)
-    shape = thread_shape(elements, target, vector=VECTOR, least=2)
-    return PoolingConfig(shape.tile, MAX_COLUMNS, shape.warps)
+    gpu, elements = gpu_of(target), problem.pixels * problem.columns
+    each, least = (MAX_ELEMENTS_PER_THREAD, 1) if problem.strided_columns else (VECTOR, 2)
+    while each > least and elements < gpu.num_sms * gpu.max_threads_per_sm // 2 * each:
+        each //= 2
+    warps = min(WARPS, max(1, CTA_ELEMENTS // (each * gpu.warp_size)))
+    tile = each * warps * gpu.warp_size
+    return PoolingConfig(tile, 0 if problem.strided_columns else MAX_COLUMNS, warps)
 
 
 def configs(problem: PoolingProblem, target: Target) -> list[PoolingConfig]:

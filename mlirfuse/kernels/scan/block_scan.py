@@ -100,8 +100,15 @@ class _Kernel:
         return _SCRATCH_TYPES.get(kind, "")
 
     @property
+    def spread(self) -> bool:
+        """Whether the scans of a tile are at several places of the dimensions before theirs."""
+        return not self.in_rows and self.config.block_lanes > self.inner
+
+    @property
     def lanes(self) -> int:
         """Scans along the tile's other dimension."""
+        if self.spread:
+            return self.outer * self.inner
         return self.outer if self.in_rows else self.inner
 
     @property
@@ -129,7 +136,8 @@ class _Kernel:
         outer = Group("lane", sizes[:axis], lane_mask)
         inner = Group("inner", sizes[axis + 1 :])
         if not self.in_rows:
-            outer, inner = Group("outer", sizes[:axis]), Group("lane", sizes[axis + 1 :], lane_mask)
+            outer = Group("outer", sizes[:axis], lane_mask if self.spread else "")
+            inner = Group("lane", sizes[axis + 1 :], lane_mask)
         masked = "column_mask" if self.columns % self.config.block_columns else ""
         space = Space((outer, Group("column", sizes[axis : axis + 1], masked), inner))
         short = all(ops.element_type(value) in HIDING for value in self.analysis.results)
@@ -138,15 +146,25 @@ class _Kernel:
         writer = tiles.body.writer
         writer.line(f"pid = tl.program_id(0){'.to(tl.int64)' if self.wide else ''}")
         lanes, at = self.config.block_lanes, "[:, None]" if self.in_rows else "[None, :]"
-        first = "pid" if self.in_rows else f"(pid % {self.lane_tiles})"
+        first = f"(pid % {self.lane_tiles})"
         if self.in_rows:
             writer.line("inner = 0")
+        if self.in_rows or self.spread:
+            first = "pid"
         else:
             writer.line(f"outer = pid // {self.lane_tiles}")
         writer.line(f"lane = {first} * {lanes} + tl.arange(0, {lanes}){at}")
         if lane_mask:
             writer.line(f"lane_mask = lane < {self.lanes}")
+        if self.spread:
+            writer.line(f"outer, lane = lane // {self.inner}, lane % {self.inner}")
         return tiles
+
+    @property
+    def _ctas(self) -> Extent:
+        """The CTAs of all scans."""
+        apart = self.in_rows or self.spread
+        return Extent(1 if apart else self.outer, repeat=self.lane_tiles)
 
     def index(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
         """An index in axes of the results, as one in axes of the groups."""
@@ -211,7 +229,6 @@ class _Kernel:
             with writer.indented(header):
                 writer.write(self.tile.index("block", self.columns))
                 writer.line(f"carry = {self._results(tiles, carried='block > 0')}")
-        extent = Extent(self.outer if not self.in_rows else 1, repeat=self.lane_tiles)
         note = f"Blocks of {self.config.block_columns} by {self.config.block_lanes}."
         found = tiles.plan(
             ENTRY,
@@ -219,7 +236,7 @@ class _Kernel:
             self.analysis.results,
             note,
             launch=Launch(
-                grid=(extent, Extent(self.segments), Extent(1)),
+                grid=(self._ctas, Extent(self.segments), Extent(1)),
                 first=(SCANNED, 0),
                 num_warps=self.config.num_warps,
                 num_stages=NUM_STAGES,
@@ -288,7 +305,6 @@ class _Kernel:
             writer.line(f"carry = tl.where(block > first, combine(carry, {order}), {order})")
         mask = ", mask=lane_mask" if self.lanes % self.config.block_lanes else ""
         writer.line(f"tl.store(y0 + {self._row_of('tl.program_id(1)')}, carry{mask})")
-        extent = Extent(self.outer if not self.in_rows else 1, repeat=self.lane_tiles)
         total = ("y0", POINTERS[self._scratch_type])
         found = tiles.plan(
             TOTALS_ENTRY,
@@ -296,7 +312,7 @@ class _Kernel:
             (),
             "Totals of segments.",
             launch=Launch(
-                grid=(extent, Extent(self.segments - 1), Extent(1)),
+                grid=(self._ctas, Extent(self.segments - 1), Extent(1)),
                 first=(SCANNED, 0),
                 num_warps=self.config.num_warps,
                 num_stages=NUM_STAGES,

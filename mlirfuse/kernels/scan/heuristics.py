@@ -65,15 +65,24 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
         return _contiguous(problem, gpu)
     wanted = LANE_BYTES * 8 // problem.element_bits
     longest = TILE_ELEMENTS // min(TILE_ELEMENTS, power_of_two(problem.columns))
-    lanes = min(max(wanted, longest), power_of_two(problem.inner))
+    # Fewer scans than a line side by side: a tile has those of several places before theirs.
+    scans = problem.inner if problem.inner >= wanted else problem.outer * problem.inner
+    lanes = min(max(wanted, longest), power_of_two(scans))
     busy = gpu.num_sms * CTAS_PER_SM
-    while lanes > wanted and problem.outer * -(-problem.inner // lanes) < busy:
+    while lanes > wanted and _ctas(problem, lanes) < busy:
         lanes //= 2
     columns = min(TILE_ELEMENTS // lanes, power_of_two(problem.columns))
-    ctas = problem.outer * -(-problem.inner // lanes)
+    ctas = _ctas(problem, lanes)
     blocks = -(-problem.columns // columns)
     segments = min(-(-busy // ctas), blocks // MIN_BLOCKS_PER_SEGMENT, MAX_TOTALS // lanes)
     return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu), max(1, segments))
+
+
+def _ctas(problem: ScanProblem, lanes: int) -> int:
+    """CTAs with so many strided scans each."""
+    if lanes > problem.inner:
+        return -(-problem.outer * problem.inner // lanes)
+    return problem.outer * -(-problem.inner // lanes)
 
 
 def _contiguous(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
