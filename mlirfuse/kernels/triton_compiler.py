@@ -63,8 +63,8 @@ BUILD_SECONDS = 300
 """Time limit of building one kernel; matmul kernels take two to five seconds."""
 
 
-_GLUON = (3, 9)
-"""The first version of Triton whose Gluon has all that the `sm90` modules of `device` import."""
+_GLUON = (3, 6)
+"""The first version of Triton whose Gluon has all that `device` needs; `gluon_releases` has names."""
 
 
 def has_gluon() -> bool:

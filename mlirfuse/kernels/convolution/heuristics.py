@@ -22,8 +22,8 @@ from mlirfuse.kernels.convolution.problem import (
 )
 from mlirfuse.kernels.matmul.cost_model import time
 from mlirfuse.kernels.matmul.heuristics import (
-    F32_TILES,
     cheaper,
+    f32_tiles,
     fills_device,
     k_split_configs,
 )
@@ -102,11 +102,11 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
 
 def _default_tiles(problem: ConvolutionProblem, target: Target) -> Iterator[tuple[int, int, int]]:
     """M, N and warps of default tiles."""
-    sizes = {
-        (block_m, _clamp_n(block_n, problem.out_channels), warps)
-        for block_m, block_n, warps in F32_TILES
-    }
     if problem.operand_bits == 32:
+        sizes = {
+            (block_m, _clamp_n(block_n, problem.out_channels), warps)
+            for block_m, block_n, warps in f32_tiles(target, a_k_contiguous=problem.channels_last)
+        }
         yield from sorted(sizes)
         return
     threads = WARPS[0] * gpu_of(target).warp_size

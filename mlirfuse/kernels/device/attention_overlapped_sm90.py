@@ -36,6 +36,7 @@ from mlirfuse.kernels.device.attention_softmax_sm90 import (
     score_block,
     softmax_step,
 )
+from mlirfuse.kernels.device.gluon_releases import async_load
 
 
 @gluon.jit
@@ -73,15 +74,15 @@ def attention(q, k, v, y, sizes, head_offsets: gl.constexpr, spec: gl.constexpr)
     if spec.key_tail:
         k_mask = key < sizes[2] - last
     q_pointers = q + q_start + row_offset(row, spec.q_stride, spec) + element
-    async_copy.async_load(q_tile, q_pointers, mask=inside(q_mask, element, spec))
+    async_load(q_tile, q_pointers, mask=inside(q_mask, element, spec))
     k_last = k_pointers + row_offset(last, spec.k_stride, spec)
-    async_copy.async_load(k_buffers.index(0), k_last, mask=inside(k_mask, element, spec))
+    async_load(k_buffers.index(0), k_last, mask=inside(k_mask, element, spec))
     async_copy.commit_group()
     v_last = v_pointers + row_offset(last, spec.v_stride, spec)
-    async_copy.async_load(v_buffers.index(0), v_last, mask=inside(k_mask, element, spec))
+    async_load(v_buffers.index(0), v_last, mask=inside(k_mask, element, spec))
     k_next = k_pointers + row_offset(last - block_n, spec.k_stride, spec)
     k_mask = inside((num_blocks > 1) & (key >= 0), element, spec)
-    async_copy.async_load(k_buffers.index(1), k_next, mask=k_mask)
+    async_load(k_buffers.index(1), k_next, mask=k_mask)
     async_copy.commit_group()
     async_copy.wait_group(1)
     fence_async_shared()
@@ -142,10 +143,10 @@ def _key_block(
     element = element_indices(spec.head_size)
     v_mask = inside(None, element, spec)
     v_next = v_pointers + row_offset(start, spec.v_stride, spec)
-    async_copy.async_load(v_buffer, v_next, mask=v_mask)
+    async_load(v_buffer, v_next, mask=v_mask)
     k_next = k_pointers + row_offset(start - spec.block_n, spec.k_stride, spec)
     k_mask = inside((iteration + 1 < num_blocks) & (key >= 0), element, spec)
-    async_copy.async_load(k_buffers.index((iteration + 1) % NUM_BUFFERS), k_next, mask=k_mask)
+    async_load(k_buffers.index((iteration + 1) % NUM_BUFFERS), k_next, mask=k_mask)
     async_copy.commit_group()
     scores = warpgroup_mma_wait(1, deps=[scores])
     scores = mask_scores(scores, query, start, causal, None, spec)

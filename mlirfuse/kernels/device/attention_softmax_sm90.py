@@ -160,9 +160,9 @@ def initial_state(first_query, spec: gl.constexpr):
     """Indices of 64 queries, and accumulator, row_max and row_sum before the first block."""
     row_layout: gl.constexpr = gl.SliceLayout(1, mma_layout(spec.block_n))
     query = first_query + gl.arange(0, BLOCK_M, layout=row_layout)
-    accumulator = gl.zeros([BLOCK_M, spec.head_size], gl.float32, mma_layout(spec.head_size))
+    accumulator = gl.full([BLOCK_M, spec.head_size], 0.0, gl.float32, mma_layout(spec.head_size))
     row_max = gl.full([BLOCK_M], float("-inf"), gl.float32, row_layout)
-    return query, accumulator, row_max, gl.zeros([BLOCK_M], gl.float32, row_layout)
+    return query, accumulator, row_max, gl.full([BLOCK_M], 0.0, gl.float32, row_layout)
 
 
 @gluon.jit
@@ -178,7 +178,7 @@ def first_probs(q_tile, k_block, query, start, row_max, row_sum, sizes, spec: gl
 @gluon.jit
 def score_block(q_tile, k_block, spec: gl.constexpr, is_async: gl.constexpr):
     """Q times k, without a scale, shape [64, block_n]."""
-    zeros = gl.zeros([BLOCK_M, spec.block_n], gl.float32, mma_layout(spec.block_n))
+    zeros = gl.full([BLOCK_M, spec.block_n], 0.0, gl.float32, mma_layout(spec.block_n))
     k_transposed = k_block.permute((1, 0))
     return warpgroup_mma(q_tile, k_transposed, zeros, use_acc=False, is_async=is_async)
 

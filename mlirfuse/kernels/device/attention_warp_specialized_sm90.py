@@ -38,6 +38,12 @@ from mlirfuse.kernels.device.attention_softmax_sm90 import (
     score_block,
     softmax_step,
 )
+from mlirfuse.kernels.device.gluon_releases import (
+    allocate_barriers,
+    arrive_barrier,
+    async_load,
+    sync_barrier,
+)
 
 WARPS = gl.constexpr(4)
 """Warps of the producer, and of each consumer."""
@@ -78,7 +84,7 @@ def attention(q, k, v, y, sizes, head_offsets: gl.constexpr, spec: gl.constexpr)
 @gluon.jit
 def _barriers(count: gl.constexpr):
     """A barrier of `count` arrivals for each buffer."""
-    barriers = mbarrier.allocate_mbarrier(batch=NUM_BUFFERS)
+    barriers = allocate_barriers(NUM_BUFFERS)
     for buffer in gl.static_range(NUM_BUFFERS):
         mbarrier.init(barriers.index(buffer), count=count)
     return barriers
@@ -184,7 +190,7 @@ def _load_full(buffer, first, stride: gl.constexpr, spec: gl.constexpr):
     row = row_indices(0, buffer.shape[0], head_size)
     element = element_indices(head_size)
     mask = inside(None, element, spec)
-    async_copy.async_load(buffer, first + (row * stride + element), mask=mask)
+    async_load(buffer, first + (row * stride + element), mask=mask)
 
 
 @gluon.jit
@@ -197,7 +203,7 @@ def _load_partial(buffer, first, stride: gl.constexpr, rows_left, spec: gl.const
         start = first + part * TAIL_ROWS * stride
         pointers = start + (row * stride + element)
         mask = inside(row < rows_left - part * TAIL_ROWS, element, spec)
-        async_copy.async_load(buffer.slice(part * TAIL_ROWS, TAIL_ROWS), pointers, mask=mask)
+        async_load(buffer.slice(part * TAIL_ROWS, TAIL_ROWS), pointers, mask=mask)
 
 
 @gluon.jit
@@ -341,15 +347,15 @@ def _begin_turn(consumer: gl.constexpr):
     Triton numbers its barriers of warps from 0; 8 and 9 are the two consumers'.
     """
     if consumer == 0:
-        gl.inline_asm("bar.sync 8, 256;")
+        sync_barrier(8, 256)
     else:
-        gl.inline_asm("bar.sync 9, 256;")
+        sync_barrier(9, 256)
 
 
 @gluon.jit
 def _end_turn(consumer: gl.constexpr):
     """Lets the other consumer start its matmuls."""
     if consumer == 0:
-        gl.inline_asm("bar.arrive 9, 256;")
+        arrive_barrier(9, 256)
     else:
-        gl.inline_asm("bar.arrive 8, 256;")
+        arrive_barrier(8, 256)

@@ -21,6 +21,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from mlirfuse.kernels.device import library
+from mlirfuse.kernels.device.gluon_releases import allocate_barriers, async_load
 from mlirfuse.kernels.device.matmul_epilogue_sm90 import (
     MMA_M,
     accumulator_layout,
@@ -194,10 +195,10 @@ def persistent_matmul(
     sharing: gl.constexpr = _warpgroups_per_tile(spec)
     a_ring = _allocate_ring(dtype, num_stages * (spec.block_m // MMA_M), MMA_M)
     b_ring = _allocate_ring(dtype, num_stages, spec.block_n * spec.accumulators)
-    full = mbarrier.allocate_mbarrier(batch=num_stages)
-    empty = mbarrier.allocate_mbarrier(batch=num_stages)
+    full = allocate_barriers(num_stages)
+    empty = allocate_barriers(num_stages)
     consumers: gl.constexpr = spec.consumer_warpgroups
-    turns = mbarrier.allocate_mbarrier(batch=consumers)
+    turns = allocate_barriers(consumers)
     for consumer in gl.static_range(consumers):
         mbarrier.init(turns.index(consumer), count=1)
     for stage in gl.static_range(num_stages):
@@ -301,13 +302,13 @@ def _producer(
                 a_stage = a_ring.index(stage * mma_tiles + block)
                 if spec.masked:
                     mask = ((valid_taps[block] >> tap) & 1) != 0
-                    async_copy.async_load(a_stage, pointers, mask=mask)
+                    async_load(a_stage, pointers, mask=mask)
                 else:
-                    async_copy.async_load(a_stage, pointers)
+                    async_load(a_stage, pointers)
             b_stage = b_ring.index(stage)
-            async_copy.async_load(b_stage.slice(0, spec.block_n), b + b_offsets)
+            async_load(b_stage.slice(0, spec.block_n), b + b_offsets)
             if accumulators == 2:
-                async_copy.async_load(b_stage.slice(spec.block_n, spec.block_n), last_b + b_offsets)
+                async_load(b_stage.slice(spec.block_n, spec.block_n), last_b + b_offsets)
             async_copy.mbarrier_arrive(full.index(stage), increment_count=False)
             b += BLOCK_K
             last_b += BLOCK_K
@@ -347,7 +348,7 @@ def _consumer(
     ):
         accumulators = ()
         for _ in gl.static_range(mma_tiles):
-            zeros = gl.zeros([MMA_M, block_n], gl.float32, accumulator_layout(block_n))
+            zeros = gl.full([MMA_M, block_n], 0.0, gl.float32, accumulator_layout(block_n))
             accumulators = accumulators + (zeros,)  # noqa: RUF005
         if spec.ping_pong:
             # Else a warpgroup could take another's stages for its own, one round of the ring later.

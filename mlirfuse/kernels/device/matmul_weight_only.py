@@ -18,6 +18,8 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 
+from mlirfuse.kernels.device.gluon_releases import number_of_asm
+
 WORDS = gl.constexpr(4)
 """32-bit words that a thread loads at once."""
 
@@ -156,8 +158,8 @@ def accumulate(
     offs_n = gl.minimum(offs_n, spec.n - 1)
     part = _arange(spec.split_k, 0, 4, layout) * (spec.lines * THREADS_K * WORDS)
     first = part + _arange(spec.lines * THREADS_K, 2, 4, layout) * WORDS
-    acc = gl.zeros(
-        [spec.split_k, spec.block_n, spec.block_m], gl.float32, _accumulator_layout(spec)
+    acc = gl.full(
+        [spec.split_k, spec.block_n, spec.block_m], 0.0, gl.float32, _accumulator_layout(spec)
     )
     words, zeros, scales = _load_weights(b, pointers, offs_n, first, 0, spec, zero_point, scale)
     for index in range(0, blocks - 1):
@@ -213,12 +215,9 @@ def _after_loads(zeros):
 
     Without this barrier ptxas starts loads only where their registers are free.
     """
-    none = gl.inline_asm(
+    none = number_of_asm(
         "{.reg .pred some, any;\nsetp.ne.u32 some, 0, 0;\nbarrier.red.or.pred any, 0, some;\n"
-        "selp.b32 $0, 1, 0, any;}",
-        "=r",
-        (),
-        gl.int32,
+        "selp.b32 $0, 1, 0, any;}"
     )
     return zeros + none
 

@@ -69,6 +69,7 @@ class ReductionAnalysis:
       row_results: results that have the rows and the columns.
       contiguous_rows: adjacent rows that are adjacent in memory, too: the product of the row sizes
         behind the last column in memory; 1 where a column is innermost.
+      turned: whether columns are innermost in memory, but rows in a result.
     """
 
     group: tuple[ir.Operation, ...]
@@ -80,6 +81,7 @@ class ReductionAnalysis:
     row_operands: frozenset[ir.Value]
     row_results: tuple[ir.Value, ...]
     contiguous_rows: int
+    turned: bool
 
     def accumulator(self, op: ir.Operation) -> str:
         """The type of the accumulators of a reduction."""
@@ -147,6 +149,8 @@ def _analyzed(
         raise Unsupported("an operand that is not indexed by loops alone")
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
+    row_results = tuple(_row_results(loops, results))
+    contiguous = _contiguous_rows(loops, row_sizes, column_sizes)
     return ReductionAnalysis(
         tuple(group),
         {op: _reduction(op, loops[op], len(column_sizes)) for op in reductions},
@@ -155,8 +159,9 @@ def _analyzed(
         column_sizes,
         loops,
         frozenset(_row_operands(loops)),
-        tuple(_row_results(loops, results)),
-        _contiguous_rows(loops, row_sizes, column_sizes),
+        row_results,
+        contiguous,
+        contiguous == 1 and any(_is_innermost(loops, value, row_sizes) for value in row_results),
     )
 
 
@@ -227,6 +232,19 @@ def _row_results(
             if value in results and _has_rows(axes, index_map, all_axes):
                 found.append(value)
     return found
+
+
+def _is_innermost(
+    loops: Mapping[ir.Operation, Sequence[Axis]],
+    result: ir.Value,
+    row_sizes: Sequence[int | None],
+) -> bool:
+    """Whether adjacent rows are adjacent in the memory of a result."""
+    op = result.owner.operation
+    index_map = ops.indexing_maps(op)[ops.num_inputs(op) + list(op.results).index(result)]
+    axes = [loops[op][loop] for loop in index_map or () if loop is not None]
+    group, axis = axes[-1] if axes else (COLUMN, 0)
+    return group == ROW and axis == len(row_sizes) - 1 and row_sizes[axis] != 1
 
 
 def _contiguous_rows(

@@ -23,6 +23,7 @@ class ReductionProblem(Problem):
       operand_bits: bits of an element of the widest of these tensors: 16 for narrower ones, 32 for
         wider ones.
       passes: passes over the columns that dependent reductions need in loops.
+      turned: whether columns are innermost in memory, but rows in a result.
     """
 
     rows: int
@@ -34,6 +35,7 @@ class ReductionProblem(Problem):
     contiguous_rows: int = 1
     operand_bits: int = 16
     passes: int = 1
+    turned: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns")
 

@@ -24,4 +24,5 @@ def problem_of(analysis: ReductionAnalysis) -> ReductionProblem:
         analysis.contiguous_rows,
         operand_bits=32 if max([*read, *written], default=0) > 16 else 16,
         passes=Levels(analysis).depth,
+        turned=analysis.turned,
     )

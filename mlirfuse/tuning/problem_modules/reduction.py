@@ -19,10 +19,10 @@ def module_text(problem: ReductionProblem) -> str:
     Several tensors that are read are added up; with two that are written, the sum is one of them.
 
     Raises:
-      ValueError: other combiners, or more tensors that are written.
+      ValueError: other combiners, more tensors that are written, or one whose rows are innermost.
     """
     known = problem.combiners in (SOFTMAX, LAYER_NORM, RMS_NORM)
-    if not known or not 1 <= problem.writes <= min(2, problem.reads):
+    if not known or problem.turned or not 1 <= problem.writes <= min(2, problem.reads):
         raise ValueError(f"a reduction by {problem.combiners} that writes {problem.writes} tensors")
     rows = _Rows(problem)
     added = wide = rows.added()
