@@ -64,7 +64,7 @@ BUILD_SECONDS = 300
 
 
 _GLUON = (3, 6)
-"""The first version of Triton whose Gluon has all that `device` needs; `gluon_releases` has names."""
+"""The first version of Triton whose Gluon has all that the modules of `device` need."""
 
 
 def has_gluon() -> bool:

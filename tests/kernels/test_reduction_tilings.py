@@ -105,7 +105,7 @@ def test_longer_rows_are_not_held_in_registers(share, target, most):
     share(None, targets.parse(target))
     plan = plan_of(softmax_text((1024, most), "f16"))
     assert plan.program.cluster_size == most // 32768
-    for shape, kernels in (((1024, most + 1), 1), ((2, most), 2), ((2, most + 1), 2)):
+    for shape, kernels in (((1024, 8 * most + 1), 1), ((2, 8 * most + 1), 2)):
         plan = plan_of(softmax_text(shape, "f16"))
         entries = [step.program.entry for step in plan.kernels()]
         assert entries == ["reduction_kernel"] * kernels
@@ -162,17 +162,17 @@ def test_candidates_differ(short):
     [
         ((16384, 4096), "cuda:sm_90", 4096, 1),
         ((1, 4096), "cuda:sm_90", 4096, 1),
-        ((64, 10240), "cuda:sm_90", 2048, 5),
-        ((64, 20480), "cuda:sm_90", 4096, 5),
-        ((64, 40960), "cuda:sm_90", 8192, 5),
-        ((256, 40960), "cuda:sm_90", 8192, 5),
+        ((64, 10240), "cuda:sm_90", 16384, 1),
+        ((16, 20480), "cuda:sm_90", 4096, 5),
+        ((64, 40960), "cuda:sm_90", 32768, 2),
+        ((256, 40960), "cuda:sm_90", 32768, 2),
         ((2048, 32768), "cuda:sm_90", 32768, 1),
         ((64, 8192), "cuda:sm_80", 8192, 1),
         ((64, 10240), "rocm:gfx942", 16384, 1),
     ],
 )
 def test_few_long_rows_are_shared_by_default(sizes, target, columns, cluster_size):
-    """As it was measured: parts fill the device, and waste few lanes."""
+    """As it was measured: by as few CTAs as hold a row, but where there are very few rows."""
     target = targets.parse(target)
     config = heuristics.default_config(ReductionProblem(*sizes, "arith.addf", 1, 1), target)
     found = distribute(config, *sizes, target.gpu)
@@ -354,21 +354,29 @@ def test_rows_that_leave_an_sm_one_cta_are_packed(sizes, reads, combiners, packe
     assert heuristics.default_config(problem, TARGET).packed is packed
 
 
-@pytest.mark.parametrize(
-    ("sizes", "part", "ranks"),
-    [((64, 40960), 8192, 5), ((64, 20480), 4096, 5)],
-)
-def test_parts_of_long_rows_fill_the_device_and_waste_no_column(sizes, part, ranks):
-    problem = ReductionProblem(*sizes, "arith.addf arith.addf", 1, 1)
-    found = distribute(heuristics.choose_config(problem, TARGET), *sizes, TARGET.gpu)
-    assert (found.columns, found.cluster_size) == (part, ranks)
-    assert found.columns * found.cluster_size == sizes[1]
-
-
-@pytest.mark.parametrize(("rows", "looped"), [(64, False), (512, True)])
-def test_many_rows_that_need_clusters_of_several_ctas_are_read_by_loops(rows, looped):
+@pytest.mark.parametrize("rows", [64, 512, 4096])
+def test_rows_with_results_of_their_columns_are_held_and_others_read_by_loops(rows):
     problem = ReductionProblem(rows, 40960, "arith.addf arith.addf", 1, 1)
-    assert bool(heuristics.default_config(problem, TARGET).block_rows) is looped
+    assert not heuristics.default_config(problem, TARGET).block_rows
+    numbers = dataclasses.replace(problem, writes=0)
+    assert heuristics.default_config(numbers, TARGET).block_rows
+
+
+@pytest.mark.parametrize("sizes", [(1, 32768), (8, 9000), (64, 16384), (224, 16384)])
+def test_one_cta_holds_a_row_of_which_numbers_are_left(sizes):
+    problem = ReductionProblem(*sizes, "arith.addf arith.maximumf", 1, 0)
+    found = distribute(heuristics.default_config(problem, TARGET), *sizes, TARGET.gpu)
+    assert (found.rows, found.cluster_size) == (1, 1)
+    # Registers of two tensors of f32 would spill.
+    wide = dataclasses.replace(problem, columns=32768, reads=2, operand_bits=32)
+    assert heuristics.default_config(wide, TARGET).block_rows
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(768, 16), (1024, 16), (2048, 8)])
+def test_tiles_of_turned_rows_write_sectors(columns, rows):
+    problem = ReductionProblem(4096, columns, "arith.addf arith.addf", 1, 1, turned=True)
+    found = distribute(heuristics.default_config(problem, TARGET), 4096, columns, TARGET.gpu)
+    assert (found.rows, found.num_warps) == (rows, 16)
 
 
 @pytest.mark.parametrize(

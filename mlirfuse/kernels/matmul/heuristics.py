@@ -105,9 +105,19 @@ def has_room(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bo
     )
 
 
+def leaves_registers(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bool:
+    """Whether a tile of `tl.dot` leaves the epilogue of a problem enough registers."""
+    if not problem.wide_epilogue or config.consumer_warpgroups or config.weight_streaming:
+        return True
+    threads = config.num_warps * gpu_of(target).warp_size
+    elements = config.block_m * config.block_n * problem.accumulators
+    return elements <= max_accumulators(problem) * threads
+
+
 def max_accumulators(problem: MatmulProblem) -> int:
     """Accumulators of a thread at most; products of wide operands need registers of their own."""
-    most = MAX_ACCUMULATORS_PER_THREAD // (2 if problem.k <= SHORT_K else 1)
+    halved = problem.k <= SHORT_K or problem.wide_epilogue
+    most = MAX_ACCUMULATORS_PER_THREAD // (2 if halved else 1)
     return most // max(1, problem.operand_bits // 16)
 
 

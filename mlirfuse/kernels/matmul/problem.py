@@ -45,6 +45,8 @@ class MatmulProblem(Problem):
       prologue: whether operands are computed elementwise in the loop over K.
       weight_bits: width of the narrowest operand of the prologue, where it is below 16; else 0.
       grouped: whether K is in groups that share a scale.
+      wide_epilogue: whether the ops behind the products need half of the registers; known where a
+        configuration is computed for a region.
     """
 
     m: int
@@ -58,6 +60,7 @@ class MatmulProblem(Problem):
     prologue: bool = False
     weight_bits: int = 0
     grouped: bool = False
+    wide_epilogue: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch")
 

@@ -11,6 +11,7 @@ from mlirfuse.kernels.configs.lookup import Entry
 from mlirfuse.kernels.matmul import aligned_copies, heuristics, persistent_sm90, weight_only
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.cost_model import num_ctas
+from mlirfuse.kernels.matmul.epilogue_registers import has_wide_epilogue
 from mlirfuse.kernels.matmul.problem import MAX_BUCKETED_M, MIN_DOT_M, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
@@ -40,7 +41,9 @@ def select_config(
 
     problem = problem_of(analysis)
     m = analysis.m if analysis.m and problem.m > MIN_DOT_M else problem.m
-    exact = problem if problem.streamed_bits else dataclasses.replace(problem, m=m)
+    exact = problem
+    if not problem.streamed_bits:
+        exact = dataclasses.replace(problem, m=m, wide_epilogue=has_wide_epilogue(analysis))
     chosen = config or choose_config(problem, target, can_run, exact)
     if chosen.weight_streaming and not can_run(chosen):
         chosen = choose_config(problem, target, can_run, exact)
@@ -73,6 +76,7 @@ def choose_config(
             and _serves_m(config.block_m, problem.m)
             and _informs(entry, problem)
             and (problem.accumulators == 1 or heuristics.has_room(config, problem, target))
+            and heuristics.leaves_registers(config, exact or problem, target)
             and can_run(config)
         )
 

@@ -27,7 +27,7 @@ torch.compile's two kernels for 0.3 MB."""
 CLUSTER_US = 0.8
 """Microseconds that a kernel of clusters takes longer to start."""
 
-EXCHANGE_US = 0.9
+EXCHANGE_US = 0.4
 """Microseconds of a reduction of a CTA and of the exchange with those of its cluster."""
 
 PROLOGUE_US = 0.3

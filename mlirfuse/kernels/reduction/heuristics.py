@@ -17,7 +17,6 @@ from mlirfuse.kernels.reduction.cost_model import loops_us, registers_us
 from mlirfuse.kernels.reduction.distribution import (
     MAX_COLUMNS,
     MAX_THREADS_PER_CTA,
-    Distribution,
     distribute,
 )
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
@@ -71,24 +70,15 @@ MAX_TILE_ELEMENTS = 8192
 MIN_COLUMNS_PER_CTA = 2048
 """Columns of a CTA in a cluster: fewer cost more in synchronization than they save."""
 
-MAX_SINGLE_COLUMNS = 8192
-"""Columns that one CTA always has: half of its threads hold them with `ELEMENTS_PER_THREAD` each.
-Clusters were measured to gain from 10240 columns on, on an H100."""
+LOOPS_SHARE = 0.9
+"""Modelled time of loops, of that of rows in registers, below which they are taken: on an H200 they
+took 1.3 to 1.9 times as long where the model has both alike."""
 
-CTAS_PER_SM = 2
-"""CTAs of a cluster kernel that hide each other's latency."""
-
-MAX_CLUSTER = 2
-"""CTAs of a cluster up to which it is faster than a loop, of rows of which only numbers are left,
-or that leave no SM idle: batch norm with a residual of 448 rows of 35840 bf16 took 119 us in
-clusters of five on an H100, and 38 in a loop on an H200; layer norm of 512 rows of 157002 f16 532
-and 168 us.
-
-On an H100 sums of 4096 rows of 32768 f16 took 86 and 87 us, their log-sum-exp 87 and 193 us; of 726
-rows of 50240 f32, in clusters of seven, 151 and 50 us, and 144 and 56 us."""
-
-MAX_MASKED = 0.125
-"""Masked lanes of the CTAs of a row, of its columns, above which smaller parts are taken."""
+CLUSTERED_SHARE = 4
+"""SMs for each row from which the CTAs of a cluster share it: softmax of 16 rows of 32768 f32 took
+3.3 us on an H200 in clusters of eight, and 5.6 in one CTA each; of 64 rows of 16384 4.1 and 4.0,
+of 224 rows of 16384 f16 6.5 in clusters of two and 5.5; a layer norm of 128 rows of 32768 7.9 in
+clusters of four, and 6.1."""
 
 
 def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
@@ -117,15 +107,15 @@ def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig 
     found = other_config(problem, target)
     if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
         return found
+    if problem.writes == 0:
+        return loop_config(problem, target)
     gpu = gpu_of(target)
-    if problem.writes == 0 or problem.rows >= 2 * gpu.num_sms:
-        part = _columns_per_cta(problem, gpu)
-        wide = _distribution(problem, part, gpu).cluster_size > MAX_CLUSTER
-        return loop_config(problem, target) if wide else None
+    if problem.rows >= 2 * gpu.num_sms:
+        return None
     held = distribute(_unpacked_config(problem, target), problem.rows, problem.columns, gpu)
     loop = loop_config(problem, target)
-    faster = loops_us(problem, loop, target) < registers_us(problem, held, target)
-    return loop if faster else None
+    held_us = registers_us(problem, held, target)
+    return loop if loops_us(problem, loop, target) < LOOPS_SHARE * held_us else None
 
 
 def holds_numbers(problem: ReductionProblem) -> bool:
@@ -254,28 +244,14 @@ def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -
 
 
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
-    """Columns of a CTA: `MAX_COLUMNS`, or less where a cluster fills the device better."""
-    part = MAX_COLUMNS
-    if problem.columns <= MAX_SINGLE_COLUMNS or not has_cluster_forms(problem):
-        return part
-    smaller = min(part, power_of_two(problem.columns)) // 2
-    while smaller >= MIN_COLUMNS_PER_CTA:
-        now = _distribution(problem, part, gpu)
-        then = _distribution(problem, smaller, gpu)
-        num_ctas = problem.rows * now.cluster_size
-        masked = now.columns * now.cluster_size - problem.columns
-        fills = num_ctas >= CTAS_PER_SM * gpu.num_sms and (
-            now.cluster_size == 1 or masked <= MAX_MASKED * problem.columns
-        )
-        if fills or then.cluster_size == 1 or then.columns == now.columns:
-            break
-        part, smaller = smaller, smaller // 2
-    return part
-
-
-def _distribution(problem: ReductionProblem, part: int, gpu: GpuDevice) -> Distribution:
-    config = ReductionConfig(part, ELEMENTS_PER_THREAD, part)
-    return distribute(config, problem.rows, problem.columns, gpu)
+    """Columns of a CTA: all that registers hold, or less where few rows leave SMs idle."""
+    if problem.columns <= MIN_SPLIT_COLUMNS or not has_cluster_forms(problem):
+        return MAX_COLUMNS
+    size = -(-problem.columns * max(1, problem.reads) // MAX_COLUMNS)
+    if CLUSTERED_SHARE * problem.rows <= gpu.num_sms:
+        size = max(size, gpu.num_sms // problem.rows)
+    size = min(size, gpu.max_cluster_size, problem.columns // MIN_COLUMNS_PER_CTA)
+    return power_of_two(-(-problem.columns // size)) if size > 1 else MAX_COLUMNS
 
 
 def configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:

@@ -1,0 +1,41 @@
+"""Whether the ops behind the products of a tile need registers beside those of its accumulators.
+
+With 128 accumulators a thread of 255 registers has too few for the operands of such ops: the object
+code of a 128x256 tile of f16 with eight warps spills (ptxas, for Triton 3.6)
+
+    epilogue                            rows aligned to 16 bytes    not aligned
+    bias; bias and SiLU                 0                           0
+    bias and GELU; bias and mish        0                           548; 252 bytes of a thread
+    one tensor of the result's size     0                           1276
+    the same and mish                   752                         2392
+    two and three such tensors          604, 636                    1140, 2286
+
+and that of a 128x128 tile at most 64. On an H200 the last one of 3840x929x784 took 79 us in tiles of
+128x256, where torch.compile's two kernels take 29.
+"""
+
+from __future__ import annotations
+
+from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
+from mlirfuse.kernels.matmul.cost_model import vector_bytes
+from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
+from mlirfuse.structured.ir import ops
+
+MAX_TENSORS = 2
+"""Tensors of the result's size that are too many in any epilogue."""
+
+
+def has_wide_epilogue(analysis: MatmulAnalysis) -> bool:
+    """Whether the epilogue of a region needs half of the registers."""
+    own = {value for op in analysis.epilogue for value in op.results}
+    own |= set(analysis.contraction.results)
+    size = ops.num_elements(analysis.contraction.results[0])
+    read = {value for op in analysis.epilogue for value in ops.inputs(op) if value not in own}
+    tensors = sum(ops.num_elements(value) >= size for value in read)
+    called = {name for op in analysis.epilogue for name in ops.scalar_names(op)}
+    calls = any(name.startswith("math.") for name in called)
+    bits = ops.element_bits(analysis.results[0])
+    aligned = vector_bytes(analysis.n, bits) == VECTOR_BYTES
+    if not aligned:
+        return tensors > 0 or calls
+    return tensors >= MAX_TENSORS or (tensors > 0 and calls)
