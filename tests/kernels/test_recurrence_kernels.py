@@ -1,6 +1,7 @@
 """Kernels of loops that carry states against float64, run by Triton's interpreter on the CPU."""
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -108,11 +109,25 @@ def test_other_loops_are_refused(old, new, detail):
 
 def test_rows_share_no_counter():
     """Rows do not depend on each other: those of one tile wait for each other alone."""
-    plan = planned(recurrence_text(Recurrence("lstm", rows=(200,), columns=80)))
+    plan = planned(recurrence_text(Recurrence("lstm", rows=(200,), columns=160)))
     counters = plan.workspaces[-1]
     assert counters.zeroed
     assert counters.elements == 13
-    assert plan.grid[0].count(()) == 13 * 5
+    assert plan.grid[0].count(()) == 13 * 10
+
+
+@pytest.mark.parametrize(("cell", "columns"), [("rnn", 128), ("gru", 128), ("lstm", 72)])
+def test_a_cta_holds_the_weights_of_a_small_cell_for_one_row(cell, columns):
+    """Each weight is loaded once, before the iterations."""
+    plan = planned(recurrence_text(Recurrence(cell, rows=(5,), columns=columns)))
+    assert plan.grid[0].count(()) == 5
+    assert not any(workspace.zeroed for workspace in plan.workspaces)
+    before, _, inside = plan.program.source.partition("for step in")
+    parts = -(-columns // 16)
+    products = {"rnn": 1, "gru": 3, "lstm": 4}[cell]
+    assert len(re.findall(r" b0\b.*mask", before)) + before.count("+ b0") >= products * parts
+    assert "tl.dot" not in inside
+    assert not re.search(r"tl\.load\(.*b0", inside)
 
 
 def test_one_cta_of_all_columns_waits_for_none():

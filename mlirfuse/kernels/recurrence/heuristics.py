@@ -24,6 +24,16 @@ SINGLE_COLUMNS = 64
 """Columns that one CTA has, so that none waits: an iteration of an LSTM of 8x43 f16 took 2.0 us
 with eight warps and 3.5 in three CTAs; of a GRU of 3x32 f32 1.6 and 2.8."""
 
+ROW_COLUMNS, ROW_BYTES, ROW_WARPS = 128, 196608, 16
+"""Columns of a CTA that has one row, bytes of the weights in its registers, and warps, at most."""
+
+HELD_BYTES = 256
+"""Bytes of these weights in a thread where the CTA may have more warps."""
+
+ROWS_PER_SM = 2
+"""Rows of states for each SM up to which CTAs have one row: those of sixteen take two to three
+times as long for an iteration."""
+
 SHARE_OF_SMS = 2
 """CTAs that wait for each other are at most one SM of so many: they all run at a time, also beside
 another kernel of the kind, or on a smaller device of the architecture."""
@@ -48,6 +58,8 @@ def default_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConf
     weights from the L2 cache in each iteration. Rows need not wait: their tiles are the smallest
     of which each SM has one.
     """
+    if (alone := _one_row(problem, target)) is not None:
+        return alone
     rows = columns = LEAST_DOT
     warps = NUM_WARPS
     if problem.k and problem.columns <= SINGLE_COLUMNS:
@@ -66,6 +78,21 @@ def default_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConf
     stage = (rows + max(1, problem.products) * columns) * depth * problem.operand_bits // 8
     stages = min(MAX_STAGES, max(1, gpu_of(target).shared_memory_per_cta // stage))
     return RecurrenceConfig(rows, columns, depth, warps, stages)
+
+
+def _one_row(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
+    """The configuration of CTAs that hold all weights, for one row each; None where none can."""
+    gpu, columns = gpu_of(target), power_of_two(problem.columns)
+    if not problem.k or columns > ROW_COLUMNS or problem.rows > ROWS_PER_SM * gpu.num_sms:
+        return None
+    depth = -(-problem.k // LEAST_DOT) * LEAST_DOT
+    size = problem.products * depth * columns * 4
+    if size > ROW_BYTES:
+        return None
+    warps = NUM_WARPS
+    while warps < ROW_WARPS and size > HELD_BYTES * warps * gpu.warp_size:
+        warps *= 2
+    return RecurrenceConfig(1, columns, LEAST_DOT, warps, 1)
 
 
 def configs(problem: RecurrenceProblem, target: Target) -> list[RecurrenceConfig]:

@@ -8,6 +8,11 @@ other there. They all have to run at a time: `heuristics` bounds their number.
         for k in tl.range(0, 1024, 128): ...            h @ W, a tile for each gate
         h = ...; tl.store(next, h)
         library.meet(counter, arrived)
+
+Of a small cell each CTA has one row of states, and all weights in its registers: a matrix
+instruction would compute fifteen rows that there are not, and no CTA waits for another.
+
+        h @ W as tl.sum(h[:, None] * W, 0), from parts of 16 contracted elements
 """
 
 from __future__ import annotations
@@ -49,6 +54,12 @@ ENTRY = "recurrence_kernel"
 MAX_HELD_BYTES = 256
 """Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
 
+MAX_ROW_HELD_BYTES = 384
+"""The same of a CTA with one row, which has no accumulators of matrix instructions."""
+
+FLOAT_BITS = 32
+"""Bits of a weight of such a CTA in registers, whatever its type in memory is."""
+
 _DEPENDS = re.compile(r"\b(step|s\d+|w\d+_now)\b")
 """Names that an iteration sets."""
 
@@ -72,9 +83,9 @@ class _Kernel:
         self.target = target
         self.problem = problem_of(analysis)
         self.column_tiles = -(-analysis.columns // config.block_columns)
-        self.findings = Findings()
+        self.findings = Findings(shares=self.column_tiles > 1)
         self._before: dict[Read, str] = {}
-        self._held: dict[Request, str] = {}
+        self._held: dict[tuple[Request, int], str] = {}
         self.tiles = self._tiles()
         self.writer = self.tiles.body.writer
 
@@ -104,6 +115,11 @@ class _Kernel:
                 text = demand.text(linear((STEP, 0), found.step, found.start))
                 tiles.body.outer[value] = f"({text})"
         return tiles
+
+    @property
+    def _one_row(self) -> bool:
+        """Whether contractions are sums of products for the one row of a CTA."""
+        return self.config.block_rows == 1
 
     @property
     def shape(self) -> str:
@@ -209,26 +225,36 @@ class _Kernel:
         """Loads the weights of a contraction once, where registers hold them all."""
         requests = [request for request in self.findings.requests if request.op == op]
         config, threads = self.config, self.config.num_warps * gpu_of(self.target).warp_size
-        elements = len(requests) * config.block_k * config.block_columns
-        size = elements * ops.element_bits(op.operands[0]) // 8
-        if contracted(op) > config.block_k or size > MAX_HELD_BYTES * threads:
+        starts = range(0, contracted(op), config.block_k)
+        elements = len(requests) * len(starts) * config.block_k * config.block_columns
+        bits = FLOAT_BITS if self._one_row else ops.element_bits(op.operands[0])
+        size, most = elements * bits // 8, MAX_ROW_HELD_BYTES if self._one_row else MAX_HELD_BYTES
+        if (len(starts) > 1 and not self._one_row) or size > most * threads:
             return
+        found = {}
         with self.writer.captured() as lines:
-            self._k_index(op, "b", "0")
-            inner = StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
-            found = {}
-            for request in requests:
-                weights = inner.operands(request)[1]
-                found[request] = inner.value(weights.value, weights.index)
+            for start in starts:
+                self._k_index(op, "b", str(start))
+                inner = self._of_operands()
+                for request in requests:
+                    weights = inner.operands(request)[1]
+                    tile = inner.value(weights.value, weights.index)
+                    if self._one_row:
+                        tile = self.tiles.body.name(f"({tile}).to(tl.float32)")
+                    found[request, start] = tile
         if not any(_DEPENDS.search(line) for line in lines):
             self.writer.write(lines)
             self._held |= found
+
+    def _of_operands(self) -> StepDemand:
+        """The values of operands of contractions, in their own types."""
+        return StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
 
     def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
         """Writes the indices along K of one operand, and whether they are in bounds."""
         config, k = self.config, contracted(op)
         name = f"{side}{self.analysis.contractions.index(op)}"
-        at = "[None, :]" if side == "a" else "[:, None]"
+        at = "[None, :]" if side == "a" and not self._one_row else "[:, None]"
         self.writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
         if k % config.block_k:
             self.writer.line(f"{name}_mask = {name} < {k}")
@@ -296,34 +322,64 @@ class _Kernel:
                 self._share(value, demand.value(value, self.analysis.main), "0")
 
     def _contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
-        """The loop over K of a contraction, for all of its tiles."""
-        writer, config, op = self.writer, self.config, requests[0].op
+        """A contraction, for all of its tiles."""
+        op = requests[0].op
         number = self.analysis.contractions.index(op)
-        k, kind = contracted(op), ops.element_type(op.operands[0])
-        precision = dot_precision(kind, self.target)
         names = [f"c{number}_{n}" for n in range(len(requests))]
-        for name in names:
-            writer.line(f"{name} = tl.zeros({self.shape}, tl.float32)")
-        header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
-        with writer.indented(header):
-            for side in ("a", "b"):
-                self._k_index(op, side, "k")
-            inner = StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
-            rows, columns, depth = config.block_rows, config.block_columns, config.block_k
-            for request, name in zip(requests, names, strict=True):
-                a, b = demand.operands(request)
-                left = inner.value(a.value, a.index)
-                right = self._held.get(request) or inner.value(b.value, b.index)
-                left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
-                right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
-                argument = precision_argument(precision)
-                writer.line(f"{name} = tl.dot({left}, {right}, {name}{argument})")
+        if self._one_row:
+            self._sum_products(requests, names, demand)
+        else:
+            self._multiply(requests, names, demand)
         self.tiles.forget_loads()
         for request, name in zip(requests, names, strict=True):
             init = op.operands[2]
             if ops.constant(init) != 0:
                 name = self.tiles.body.name(f"{name} + {demand.value(init, request.index)}")
             demand.define(op.results[0], request.index, name)
+
+    def _multiply(
+        self, requests: Sequence[Request], names: Sequence[str], demand: StepDemand
+    ) -> None:
+        """The loop over K of matrix instructions."""
+        writer, config, op = self.writer, self.config, requests[0].op
+        k, kind = contracted(op), ops.element_type(op.operands[0])
+        argument = precision_argument(dot_precision(kind, self.target))
+        for name in names:
+            writer.line(f"{name} = tl.zeros({self.shape}, tl.float32)")
+        header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
+        with writer.indented(header):
+            for side in ("a", "b"):
+                self._k_index(op, side, "k")
+            inner = self._of_operands()
+            rows, columns, depth = config.block_rows, config.block_columns, config.block_k
+            for request, name in zip(requests, names, strict=True):
+                a, b = demand.operands(request)
+                left = inner.value(a.value, a.index)
+                right = self._held.get((request, 0)) or inner.value(b.value, b.index)
+                left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
+                right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
+                writer.line(f"{name} = tl.dot({left}, {right}, {name}{argument})")
+
+    def _sum_products(
+        self, requests: Sequence[Request], names: Sequence[str], demand: StepDemand
+    ) -> None:
+        """The products of the one row of a CTA and their sums, of parts of K."""
+        writer, config, op = self.writer, self.config, requests[0].op
+        shape = f"[{config.block_k}, {config.block_columns}]"
+        for name in names:
+            writer.line(f"{name} = tl.zeros({shape}, tl.float32)")
+        for start in range(0, contracted(op), config.block_k):
+            for side in ("a", "b"):
+                self._k_index(op, side, str(start))
+            inner = self._of_operands()
+            for request, name in zip(requests, names, strict=True):
+                a, b = demand.operands(request)
+                left = inner.value(a.value, a.index)
+                right = self._held.get((request, start)) or inner.value(b.value, b.index)
+                right = right if (request, start) in self._held else f"({right}).to(tl.float32)"
+                writer.line(f"{name} += ({left}).to(tl.float32) * {right}")
+        for name in names:
+            writer.line(f"{name} = tl.sum({name}, 0, keep_dims=True)")
 
     def _narrow(self) -> Tiles:
         """The same lines, with element types as they are in memory, for operands of `tl.dot`."""

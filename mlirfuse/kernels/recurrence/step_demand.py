@@ -74,9 +74,12 @@ class Findings:
       requests: the tiles of contractions that are needed, each once.
       loads: tensors from outside that elementwise ops read.
       shared: states, and values of the iteration, that are read at other indices than their own.
+      shares: whether other CTAs have written parts of these, past the first cache.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shares: bool) -> None:
+        """Begins without findings."""
+        self.shares = shares
         self.requests: dict[Request, None] = {}
         self.loads: dict[Read, None] = {}
         self.shared: dict[ir.Value, None] = {}
@@ -194,7 +197,8 @@ class StepDemand(Demand):
         number = list(self.findings.shared).index(value)
         pointers, mask = self.pointers(f"w{number}_now", value, index, guard)
         guarded = f", mask={mask}, other=0" if mask else ""
-        text = f"tl.load({pointers}{guarded}, cache_modifier='.cg')"
+        cached = ", cache_modifier='.cg'" if self.findings.shares else ""
+        text = f"tl.load({pointers}{guarded}{cached})"
         kind = ops.element_type(value)
         wide = self.tiles.body.types[kind] == WIDE[kind]
         found = self.tiles.body.name(f"{text}.to({WIDE[kind]})" if wide else text)
