@@ -97,6 +97,7 @@ _NAMES = (
     "scatter_widening_rewrite",
     "shape_reshape",
     "shape_reshape_2",
+    "shared_mask_rewrite",
     "slice_fusion",
     "sliced_transpose_rewrite",
     "softmax_fusion",

@@ -164,7 +164,9 @@ def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig, threads: int) ->
     elif nest.divides:
         rows = sharing_rows(known_product(sizes[COLUMNS]), height * width // threads)
         height, width = rows, height * width // rows
-    if not (dynamic and first == COLUMNS):
+    if first == COLUMNS:
+        width = width if dynamic else min(width, power_of_two(known_product(sizes[COLUMNS])))
+    else:
         narrow = tile_width(known_product(sizes[COLUMNS]), width)
         height, width = height * width // narrow, narrow
     if not (dynamic and first == ROWS):

@@ -39,8 +39,9 @@ TILE_ELEMENTS_PER_THREAD = 32
 MIN_TILE_ELEMENTS = 4
 """The same where so few rows leave half of the device's threads idle: 16 bytes of f32."""
 
-TILE_WARPS = 4
-"""Warps of a tile of few columns."""
+TILE_WARPS, MAX_TILE_THREADS = 4, 512
+"""Warps of a tile of few columns, and threads of one of many: on an H200 an RMS norm over 128
+channels of 256 images of 64 pixels, f32, took 8.1 us in tiles of 1024 threads, and 6.3 in loops."""
 
 TILE_ELEMENTS = 16384
 """Elements of such a tile that leave room for the registers of a second CTA."""
@@ -119,6 +120,8 @@ def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig |
     while height > least and (
         height * width > TILE_ELEMENTS or problem.rows < height * gpu.num_sms
     ):
+        height //= 2
+    while height > least and height * width > MAX_TILE_THREADS * elements:
         height //= 2
     tile = height * width
     threads = tile // elements
