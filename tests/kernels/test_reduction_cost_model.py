@@ -109,7 +109,7 @@ def test_partial_results_fit_the_registers_of_a_cta(rows, writes):
 
 def test_without_splits_there_is_one_kernel():
     problem = ReductionProblem(7619, 113, "arith.mulf", 1, 0, contiguous_rows=7619)
-    assert strategies.loop_config(problem, TARGET).splits == 1
+    assert heuristics.default_config(problem, TARGET).splits == 1
 
 
 @pytest.mark.parametrize(

@@ -33,18 +33,38 @@ CONTIGUOUS_ROWS = 64
 MIN_CONTIGUOUS_ROWS = 16
 """The same where all columns are in registers: 32 bytes of f16, one sector."""
 
-TILE_ELEMENTS_PER_THREAD = 32
-"""Elements of a tile with all columns, in a thread."""
+LINE_BITS = 1024
+"""Bits of the contiguous rows of a tile with all columns: a line of the caches."""
 
-MIN_TILE_ELEMENTS = 4
-"""The same where so few rows leave half of the device's threads idle: 16 bytes of f32."""
+TILE_WARPS, MAX_TILE_WARPS = 4, 16
+"""Warps of a tile with all columns: as few as hold it, so that most of a column is reduced within
+threads. On an H200 RMS norms over 104 channels of 256 images of 80 pixels, f32, took 8.2 us with 16
+warps and 5.7 with four; softmax over 64 channels of 16 images of 1024, f16, 7.3 and 3.6 us; a layer
+norm over 320 channels of four images of 4096 12.0 us with 16 warps and 8.7 with eight."""
 
-TILE_WARPS, MAX_TILE_THREADS = 4, 512
-"""Warps of a tile of few columns, and threads of one of many: on an H200 an RMS norm over 128
-channels of 256 images of 64 pixels, f32, took 8.1 us in tiles of 1024 threads, and 6.3 in loops."""
+TILE_ELEMENTS_PER_THREAD = 64
+"""Elements of such a tile in a thread, at most; half of them where it reads several tensors."""
 
-TILE_ELEMENTS = 16384
-"""Elements of such a tile that leave room for the registers of a second CTA."""
+MIN_TILE_ELEMENTS, TILE_ELEMENTS = 2048, 8192
+"""Elements of such a tile, unless it has few rows, and unless it has many columns."""
+
+MIN_THREAD_ELEMENTS = 4
+"""Elements of a thread of a tile of few rows and columns."""
+
+MAX_STREAMED_COLUMNS = 2048
+"""Columns up to which such tiles are for sums, too: the mean over 1072 rows of 788 bf16 took 2.6 us
+on an H200, and 7.7 in splits of the columns; over 392 of 9x690 f16 3.4 and 6.5."""
+
+SPLIT_WARPS = 4
+"""Warps of a loop over contiguous rows."""
+
+MAX_ROW_SPLITS = 256
+"""Partial results of contiguous rows for each reduction, which are some way apart in memory: the
+variance of 9749 rows of 64 bf16 took 17.9 us on an H200 with 610 of them, and 7.8 with 102."""
+
+MAX_IDLE_SHARE, MIN_SHARED_COLUMNS = 4, 1024
+"""SMs for each CTA of such tiles from which loops share columns, where there are more than so many:
+three quarters of the device are idle otherwise."""
 
 MAX_CTAS_PER_SM = 8
 """CTAs of `LOOP_WARPS` warps that an SM may hold."""
@@ -84,6 +104,7 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
         return _unrolled(problem, gpu)
     if problem.contiguous_rows > 1:
         streams = problem.writes == 0 and len(problem.combiners.split()) == 1
+        streams = streams and problem.columns > MAX_STREAMED_COLUMNS
         found = None if streams else _all_columns(problem, gpu)
         return found or loop_config(problem, target)
     longest = max_columns(gpu) if has_cluster_forms(problem) else MAX_COLUMNS
@@ -108,27 +129,26 @@ def _unrolled(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
 
 def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
     """Tiles with all columns and some contiguous rows; None where registers do not hold them."""
-    width = power_of_two(problem.columns)
-    # Of few columns a thread has a vectorized load each.
-    elements = min(TILE_ELEMENTS_PER_THREAD, VECTOR * width)
-    total, idle = problem.rows * width, gpu.num_sms * gpu.max_threads_per_sm // 2
-    while elements > max(MIN_TILE_ELEMENTS, min(width, VECTOR)) and total < idle * elements:
-        elements //= 2
-    height = max(CONTIGUOUS_ROWS, TILE_WARPS * gpu.warp_size * elements // width)
+    width, least = power_of_two(problem.columns), MIN_TILE_ELEMENTS
+    if problem.rows * width < gpu.num_sms * gpu.max_threads_per_sm * VECTOR:
+        least //= 2
+    height = max(LINE_BITS // problem.operand_bits, least // width)
     height = min(height, power_of_two(problem.rows))
     least = min(MIN_CONTIGUOUS_ROWS, height)
     while height > least and (
         height * width > TILE_ELEMENTS or problem.rows < height * gpu.num_sms
     ):
         height //= 2
-    while height > least and height * width > MAX_TILE_THREADS * elements:
-        height //= 2
     tile = height * width
-    threads = tile // elements
-    if threads > 1024 or (problem.rows * MIN_ITERATIONS < height * gpu.num_sms and width > 1024):
+    each = TILE_ELEMENTS_PER_THREAD // (2 if problem.reads > 1 else 1)
+    warps = max(TILE_WARPS, -(-tile // (each * gpu.warp_size)))
+    few = problem.rows * MAX_IDLE_SHARE < height * gpu.num_sms and width > MIN_SHARED_COLUMNS
+    if warps > MAX_TILE_WARPS or few:
         return None
-    num_warps = max(1, threads // gpu.warp_size)
-    return ReductionConfig(tile, elements, MAX_COLUMNS, block_rows=height, num_warps=num_warps)
+    while warps > 1 and tile < MIN_THREAD_ELEMENTS * warps * gpu.warp_size:
+        warps //= 2
+    elements = max(1, tile // (warps * gpu.warp_size))
+    return ReductionConfig(tile, elements, MAX_COLUMNS, block_rows=height, num_warps=warps)
 
 
 def loop_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
@@ -147,7 +167,8 @@ def loop_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
 
 def _loop_tile(problem: ReductionProblem, elements: int, gpu: GpuDevice) -> ReductionConfig:
     """The tile of a loop whose threads load so many elements of a tensor at a time."""
-    tile = LOOP_WARPS * gpu.warp_size * elements
+    warps = LOOP_WARPS if problem.contiguous_rows == 1 else SPLIT_WARPS
+    tile = warps * gpu.warp_size * elements
     if problem.reads > 1:
         tile //= 2
     if problem.contiguous_rows > 1:
@@ -163,7 +184,7 @@ def _loop_tile(problem: ReductionProblem, elements: int, gpu: GpuDevice) -> Redu
     else:
         width = min(tile, power_of_two(problem.columns))
         height = min(max(1, tile // width), power_of_two(problem.rows))
-    num_warps = min(LOOP_WARPS, max(1, height * width // (gpu.warp_size * elements)))
+    num_warps = min(warps, max(1, height * width // (gpu.warp_size * elements)))
     return ReductionConfig(
         height * width,
         elements,
@@ -182,6 +203,8 @@ def _splits(problem: ReductionProblem, tile: ReductionConfig, gpu: GpuDevice) ->
     per_row, most = -(-problem.columns // tile.block_columns), MAX_SPLITS
     if problem.writes or problem.passes > 1:
         most = min(most, MAX_PARTIALS // tile.block_rows)
+    if problem.contiguous_rows > 1:
+        most = min(most, MAX_ROW_SPLITS // len(problem.combiners.split()))
     wanted = {count * gpu.num_sms // num_blocks for count in range(1, MAX_CTAS_PER_SM + 1)}
     # Splits of whole tiles: as many as leave each the same number of them.
     sizes = {-(-per_row // max(1, min(splits, per_row, most))) for splits in wanted}
