@@ -10,8 +10,8 @@ code of a 128x256 tile of f16 with eight warps spills (ptxas, for Triton 3.6)
     the same and mish                   752                         2392
     two and three such tensors          604, 636                    1140, 2286
 
-and that of a 128x128 tile at most 64. On an H200 the last one of 3840x929x784 took 79 us in tiles of
-128x256, where torch.compile's two kernels take 29.
+and that of a 128x128 tile at most 64. On an H200 the last one, of 3840x929x784, took 79 us in tiles
+of 128x256, where torch.compile's two kernels take 29.
 """
 
 from __future__ import annotations

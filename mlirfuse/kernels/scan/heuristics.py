@@ -43,8 +43,8 @@ BLOCK_CYCLES = 1100
 
 WARP_CYCLES = 20
 """Cycles that each pair of a block's warps adds: they scan their totals in shared memory. Fitted to
-an H200: 256 sums of 20000 f16 took 10.8, 8.9 and 14.2 us in blocks of 4, 8 and 16 warps; 16 products
-of 47467 30.6 us in three blocks of 32 warps, and 7.5 in 32 parts of a block of 4 warps."""
+an H200: 256 sums of 20000 f16 took 10.8, 8.9 and 14.2 us in blocks of 4, 8 and 16 warps; 16
+products of 47467 30.6 us in three blocks of 32 warps, and 7.5 in 32 parts of one of 4 warps."""
 
 LAUNCH_CYCLES = 4000
 """Cycles until a kernel that waits for the one before begins: 2.3 us at 1.7 GHz."""
