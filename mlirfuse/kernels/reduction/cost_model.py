@@ -8,7 +8,8 @@ CTAs that an SM holds at a time hide each other's instructions and waits; SMs wi
 bytes. A pass finds in L2 as much of the rows as L2 holds.
 
 The constants are fitted to group norms, batch norms and layer norms of 0.5 to 130 MB of an H100, in
-registers and in torch.compile's kernels of parts of rows; `test_reduction_cost_model.py` has them.
+registers and in torch.compile's kernels of parts of rows; that of an exchange in a cluster to an
+H200, norms of which `test_reduction_cost_model.py` has.
 """
 
 from __future__ import annotations

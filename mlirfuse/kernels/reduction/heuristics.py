@@ -17,6 +17,7 @@ from mlirfuse.kernels.reduction.cost_model import loops_us, registers_us
 from mlirfuse.kernels.reduction.distribution import (
     MAX_COLUMNS,
     MAX_THREADS_PER_CTA,
+    Distribution,
     distribute,
 )
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
@@ -73,6 +74,13 @@ MIN_COLUMNS_PER_CTA = 2048
 LOOPS_SHARE = 0.9
 """Modelled time of loops, of that of rows in registers, below which they are taken: on an H200 they
 took 1.3 to 1.9 times as long where the model has both alike."""
+
+CTAS_PER_SM = 2
+"""CTAs of a row that needs several, on each SM, which hide each other's latency: a group norm of 64
+rows of 40960 f16 took 8 us on an H100 in five CTAs each, and 18 us in two."""
+
+MAX_MASKED = 0.125
+"""Masked lanes of the CTAs of such a row, of its columns, above which smaller parts are taken."""
 
 CLUSTERED_SHARE = 4
 """SMs for each row from which the CTAs of a cluster share it: softmax of 16 rows of 32768 f32 took
@@ -244,14 +252,34 @@ def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -
 
 
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
-    """Columns of a CTA: all that registers hold, or less where few rows leave SMs idle."""
+    """Columns of a CTA: all of a row that registers hold, but where few rows leave SMs idle.
+
+    The CTAs of a longer row have parts that leave no SM idle and waste few lanes.
+    """
     if problem.columns <= MIN_SPLIT_COLUMNS or not has_cluster_forms(problem):
         return MAX_COLUMNS
-    size = -(-problem.columns * max(1, problem.reads) // MAX_COLUMNS)
-    if CLUSTERED_SHARE * problem.rows <= gpu.num_sms:
-        size = max(size, gpu.num_sms // problem.rows)
-    size = min(size, gpu.max_cluster_size, problem.columns // MIN_COLUMNS_PER_CTA)
-    return power_of_two(-(-problem.columns // size)) if size > 1 else MAX_COLUMNS
+    least = -(-problem.columns * max(1, problem.reads) // MAX_COLUMNS)
+    if least == 1:
+        few = CLUSTERED_SHARE * problem.rows <= gpu.num_sms
+        size = min(gpu.num_sms // problem.rows if few else 1, gpu.max_cluster_size)
+        size = min(size, problem.columns // MIN_COLUMNS_PER_CTA)
+        return power_of_two(-(-problem.columns // size)) if size > 1 else MAX_COLUMNS
+    part, smaller = MAX_COLUMNS, MAX_COLUMNS // 2
+    while smaller >= MIN_COLUMNS_PER_CTA:
+        now, then = (_parts(problem, size, gpu) for size in (part, smaller))
+        masked = now.columns * now.cluster_size - problem.columns
+        whole = now.cluster_size == 1 or masked <= MAX_MASKED * problem.columns
+        fills = problem.rows * now.cluster_size >= CTAS_PER_SM * gpu.num_sms and whole
+        fits = now.cluster_size >= min(least, gpu.max_cluster_size)
+        if (fills and fits) or then.columns == now.columns:
+            break
+        part, smaller = smaller, smaller // 2
+    return part
+
+
+def _parts(problem: ReductionProblem, part: int, gpu: GpuDevice) -> Distribution:
+    config = ReductionConfig(part, ELEMENTS_PER_THREAD, part)
+    return distribute(config, problem.rows, problem.columns, gpu)
 
 
 def configs(problem: ReductionProblem, target: Target) -> list[ReductionConfig]:
