@@ -1,6 +1,7 @@
 """Which configuration a matmul gets: measured for a near problem, or computed from the device."""
 
 import dataclasses
+import re
 
 import pytest
 from iree.compiler import ir
@@ -177,3 +178,36 @@ def test_object_code_with_measured_configurations(sizes, persistent):
         kernel = triton_compiler.build(found.program, "sm_90")
     assert b"wgmma" in kernel.code
     assert kernel.workgroup_memory <= (HOPPER.shared_memory or 0)
+
+
+@pytest.mark.parametrize(
+    ("n", "function", "wide"),
+    [
+        (1024, "math.erf", True),
+        (1024, "arith.negf", False),  # one tensor of the result's size, and no function
+        (929, "arith.negf", True),  # whose rows are not aligned
+    ],
+)
+def test_wide_epilogues_have_tiles_of_half_the_accumulators(n, function, wide):
+    sizes = (4096, n, 784)
+    with ir.Context():
+        found = plan(linear(sizes, function=function), None)
+        (accumulator,) = re.findall(r"784, (\d+), (\d+), 64, tl.float32", found.program.source)
+    each = int(accumulator[0]) * int(accumulator[1]) // (32 * found.program.num_warps)
+    assert each == (64 if wide else 128)
+
+
+def test_a_measured_tile_that_leaves_a_wide_epilogue_too_few_registers_is_passed_over(chosen):
+    large = MatmulConfig(128, 256, 64, 8, 3)
+    target = dataclasses.replace(
+        HOPPER,
+        measured=(
+            MeasuredConfig(
+                "matmul", MatmulProblem(4096, 4096, 4096, 1).to_dict(), large.to_dict(), 1.0
+            ),
+        ),
+    )
+    problem = MatmulProblem(4096, 4096, 4096, 1)
+    exact = dataclasses.replace(problem, wide_epilogue=True)
+    assert choose_config(problem, target) == large
+    assert choose_config(problem, target, exact=exact) != large

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
-from helpers.kernel_runner import close, draw, needs_triton, planned, run
+from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, run, to_torch
+from mlirfuse.kernels.data_movement.analysis import analyze_chain
+from mlirfuse.kernels.data_movement.family import plan_concat
+from mlirfuse.structured.ir import ops
 
 HEADER = """
 #id = affine_map<(r, c) -> (r, c)>
@@ -394,3 +397,37 @@ def test_rows_of_a_tile_share_the_divided_indices_of_columns(shape, tile):
         assert f"Tiles of {tile[0]} by {tile[1]}." in plan.program.source
         assert "row //" not in plan.program.source
         assert "row %" not in plan.program.source
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("parts", "axis", "ctas"),
+    [
+        (((437, 2), (437, 1)), 1, 3),  # of several rows, the last one partial
+        (((9, 3, 4), (9, 2, 4)), 1, 1),
+        (((3, 700), (3, 901)), 1, 12),  # of parts of rows
+        (((40, 7), (23, 7)), 0, 1),
+    ],
+)
+def test_concatenation_of_tensors_in_memory(interpreter, parts, axis, ctas):
+    whole = list(parts[0])
+    whole[axis] = sum(part[axis] for part in parts)
+    kinds = [tensor(*part) for part in parts]
+    text = (
+        f"func.func @main(%a: {kinds[0]}, %b: {kinds[1]}) -> {tensor(*whole)} {{\n"
+        f"  %c = tensor.concat dim({axis}) %a, %b : ({kinds[0]}, {kinds[1]})"
+        f" -> {tensor(*whole)}\n  return %c : {tensor(*whole)}\n}}"
+    )
+    arrays = [draw(part, "f16", seed) for seed, part in enumerate(parts)]
+    with ir.Context():
+        module = ir.Module.parse(text)
+        (function,) = ops.functions(module)
+        op = function.regions[0].blocks[0].operations[0].operation
+        plan = plan_concat(analyze_chain([op]), TARGET)
+        grid = tuple(extent.count(()) for extent in plan.grid)
+    assert grid == (ctas, 1, 1)
+    torch = interpreter.torch
+    result = torch.full(tuple(whole), float("nan"), dtype=torch.float16)
+    loaded = interpreter.load(plan.program.source, plan.program.entry)
+    getattr(loaded, plan.program.entry)[grid](*(to_torch(torch, a) for a in arrays), result)
+    assert np.array_equal(result.numpy(), np.concatenate(arrays, axis))
