@@ -274,7 +274,7 @@ def test_candidates(gluon):
 
 
 @needs_triton
-@pytest.mark.skipif(not triton_compiler.has_gluon(), reason="needs Triton 3.9")
+@pytest.mark.skipif(not triton_compiler.has_gluon(), reason="needs Triton 3.6")
 @pytest.mark.parametrize(
     ("asked", "arch"),
     [
