@@ -55,8 +55,7 @@ func.func @norm_over_channels(%x: tensor<8x256x64xf32>) -> tensor<8x256x64xf32> 
 
 // Two reductions of one tensor are one group; the transposed copy of a result stays outside.
 // KERNEL-LABEL: @siblings
-// KERNEL: hal.dispatch.extern "reduction_kernel"
-// KERNEL: hal.dispatch.extern "reduction_kernel"
+// KERNEL: hal.dispatch.extern "row_kernel"
 // CHECK-LABEL: @siblings
 // CHECK-SAME: %[[X:.*]]: tensor<512x30x40xi32>
 // CHECK: %[[G:.*]]:2 = flow.dispatch.region {{.*}}mlirfuse.pass = "axis_reduction_fusion"

@@ -10,7 +10,7 @@
 // CHECK-LABEL: @bias_erf
 // CHECK-SAME: %[[X:.*]]: tensor<16384x4096xf16>, %[[B:.*]]: tensor<4096xf16>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "elementwise_kernel"(%[[X]], %[[B]]) : (tensor<16384x4096xf16>, tensor<4096xf16>) -> tensor<16384x4096xf16>
-// CHECK: %[[N:.*]] = arith.constant 32768 : index
+// CHECK: %[[N:.*]] = arith.constant 65536 : index
 // CHECK: hal.return %[[N]]
 // CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
 // CHECK: util.return %[[Y]]

@@ -4,13 +4,13 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=reduction_fusion,row_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// A region whose rows fit a CTA; four rows of 512 at a time.
+// A region whose rows fit a CTA; two rows of 512 at a time.
 // FEATURE: row_triton_kernel
 // FEATURE: needs --enable-feature=kernels
 // CHECK-LABEL: @row_norm
 // CHECK-SAME: %[[X:.*]]: tensor<1024x512xf16>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "row_kernel"(%[[X]]) : (tensor<1024x512xf16>) -> tensor<1024x512xf16>
-// CHECK: %[[N:.*]] = arith.constant 1024 : index
+// CHECK: %[[N:.*]] = arith.constant 512 : index
 // CHECK: hal.return %[[N]]
 // CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
 // CHECK: util.return %[[Y]]
@@ -42,7 +42,7 @@ util.func public @row_norm(%x: tensor<1024x512xf16>) -> tensor<1024x512xf16> {
 // CHECK-LABEL: @row_norm_bf16
 // CHECK-SAME: %[[X:.*]]: tensor<1024x512xbf16>
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "row_kernel"(%[[X]]) : (tensor<1024x512xbf16>) -> tensor<1024x512xbf16>
-// CHECK: %[[N:.*]] = arith.constant 1024 : index
+// CHECK: %[[N:.*]] = arith.constant 512 : index
 // CHECK: hal.return %[[N]]
 // CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
 // CHECK: util.return %[[Y]]

@@ -1,5 +1,5 @@
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=shared_mask_rewrite | FileCheck %s
-// RUN: %mlirfuse-opt %s --split-input-file --pipeline=shared_mask_rewrite --disable-pass=shared_mask_rewrite | FileCheck %s --check-prefix=OFF
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=shared_mask_rewrite | FileCheck %s
+// RUN: %mlirfuse-opt %s --split-input-file --target=cuda:sm_90 --pipeline=shared_mask_rewrite --disable-pass=shared_mask_rewrite | FileCheck %s --check-prefix=OFF
 
 #n = affine_map<(d0) -> (d0)>
 #none = affine_map<(d0) -> ()>

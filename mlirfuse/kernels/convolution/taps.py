@@ -316,9 +316,7 @@ def write_tap_indices(
     """
     for index, size in enumerate(taps):
         inner = _product_text(taps[index + 1 :])
-        text = (
-            tap if inner == "1" else f"{tap} // ({inner})" if "*" in inner else f"{tap} // {inner}"
-        )
+        text = tap if inner == "1" else f"{tap} // ({inner})"
         name = names[index] if names else f"tap{index}"
         writer.line(f"{name} = {text}" + (f" % {size}" if index else ""))
 
