@@ -119,7 +119,7 @@ NARROW = ConvolutionProblem(
 @pytest.mark.parametrize(
     ("changes", "copied"),
     [
-        ({"narrow_filter": True}, ""),
+        ({"narrow_filter": True}, "b"),
         ({}, ""),
         ({"narrow_filter": True, "pixels": 64, "in_channels": 37}, ""),
         ({"narrow_filter": True, "operand_bits": 16}, "b"),
