@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.targets.base import GpuDevice, Target
 
 MAX_WARPS = 4
@@ -33,8 +32,8 @@ def gpu_of(target: Target) -> GpuDevice:
 VECTOR_BITS = 128
 """Bits of the widest result that a thread of a memory-bound kernel computes, or loads at once."""
 
-SMALL_VECTOR = 4
-"""Elements of a thread where there are few of them, in CTAs of more warps."""
+MAX_VECTOR, SMALL_VECTOR = 8, 4
+"""Elements of a thread at most, and where there are few of them, in CTAs of more warps."""
 
 CTA_ELEMENTS = 1024
 """Elements of a CTA of such a kernel: on an H200 a CTA more takes half a nanosecond, in which the
@@ -70,7 +69,7 @@ def thread_shape(elements: int, target: Target, *, bits: int) -> ThreadShape:
       bits: width of an element of the result.
     """
     gpu = gpu_of(target)
-    vector = max(SMALL_VECTOR, min(VECTOR, VECTOR_BITS // bits))
+    vector = max(SMALL_VECTOR, min(MAX_VECTOR, VECTOR_BITS // bits))
     filled = gpu.num_sms * gpu.max_threads_per_sm * vector
     if vector > SMALL_VECTOR and elements < filled // 4:
         vector = SMALL_VECTOR
