@@ -47,21 +47,19 @@ to 67 million elements, and of pixel shuffles: f32 with 4 and 8 1.00 to 1.10 (me
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ThreadShape:
-    """Elements of a thread and of a CTA of a memory-bound kernel.
+    """The CTAs of a memory-bound kernel.
 
     Attributes:
-      elements: elements of a thread.
       warps: warps of a CTA.
       tile: elements of a CTA.
     """
 
-    elements: int
     warps: int
     tile: int
 
 
 def thread_shape(elements: int, target: Target, *, bits: int) -> ThreadShape:
-    """The elements of a thread and of a CTA that keep the device busy.
+    """The warps and elements of a CTA that keep the device busy.
 
     Args:
       elements: elements of the result.
@@ -76,8 +74,8 @@ def thread_shape(elements: int, target: Target, *, bits: int) -> ThreadShape:
     warps = max(1, CTA_ELEMENTS // (vector * gpu.warp_size))
     tile = vector * warps * gpu.warp_size
     if 2 * elements < gpu.num_sms * tile:
-        vector, tile = vector // 2, tile // 2
-    return ThreadShape(vector, warps, tile)
+        tile //= 2
+    return ThreadShape(warps, tile)
 
 
 def loads_and_warps(elements: int, vector: int, target: Target) -> tuple[int, int]:

@@ -82,7 +82,7 @@ def grid(analysis: Analysis, config: ConvolutionConfig) -> tuple[Extent, Extent,
 def k_blocks(analysis: Analysis, config: ConvolutionConfig) -> int:
     """The number of blocks of K."""
     taps = Taps.of(analysis)
-    return -(-taps.k_span // _block_k(taps, config)) * taps.k_spans
+    return _blocks_of_span(taps, config) * taps.k_spans
 
 
 def class_blocks(analysis: Analysis, config: ConvolutionConfig) -> str:
@@ -90,8 +90,13 @@ def class_blocks(analysis: Analysis, config: ConvolutionConfig) -> str:
     taps = Taps.of(analysis)
     if taps.packed or not taps.residues.dims:
         return str(k_blocks(analysis, config))
-    blocks = -(-taps.k_span // _block_k(taps, config))
+    blocks = _blocks_of_span(taps, config)
     return taps.class_spans if blocks == 1 else f"{blocks} * {taps.class_spans}"
+
+
+def _blocks_of_span(taps: Taps, config: ConvolutionConfig) -> int:
+    """The number of blocks of a span of K."""
+    return -(-taps.k_span // _block_k(taps, config))
 
 
 def _block_k(taps: Taps, config: ConvolutionConfig) -> int:

@@ -375,8 +375,9 @@ class _Kernel:
             for request, name in zip(requests, names, strict=True):
                 a, b = demand.operands(request)
                 left = inner.value(a.value, a.index)
-                right = self._held.get((request, start)) or inner.value(b.value, b.index)
-                right = right if (request, start) in self._held else f"({right}).to(tl.float32)"
+                right = self._held.get((request, start))
+                if right is None:
+                    right = f"({inner.value(b.value, b.index)}).to(tl.float32)"
                 writer.line(f"{name} += ({left}).to(tl.float32) * {right}")
         for name in names:
             writer.line(f"{name} = tl.sum({name}, 0, keep_dims=True)")

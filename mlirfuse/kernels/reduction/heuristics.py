@@ -115,8 +115,6 @@ def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig 
     found = other_config(problem, target)
     if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
         return found
-    if problem.writes == 0:
-        return loop_config(problem, target)
     gpu = gpu_of(target)
     if problem.rows >= 2 * gpu.num_sms:
         return None
@@ -214,22 +212,22 @@ def _turned_config(problem: ReductionProblem, width: int, gpu: GpuDevice) -> Red
 
 def _has_warp_rows(problem: ReductionProblem, gpu: GpuDevice) -> bool:
     """Whether the rows of a tile are those of one warp: spread over several they waste lanes."""
-    masked = 1 - problem.columns / power_of_two(problem.columns)
-    wide = problem.writes > 0 and problem.contiguous_rows == 1
-    wasted = wide and power_of_two(problem.columns) == MAX_WARP_ELEMENTS
-    return _crosses_warps(problem, gpu) or (wasted and masked > MAX_WARP_MASKED)
+    if problem.contiguous_rows > 1 or not problem.writes:
+        return False
+    width = power_of_two(problem.columns)
+    masked = 1 - problem.columns / width
+    wasted = width == MAX_WARP_ELEMENTS and masked > MAX_WARP_MASKED
+    return wasted or _crosses_warps(problem, gpu)
 
 
 def _crosses_warps(problem: ReductionProblem, gpu: GpuDevice) -> bool:
-    """Whether rows that are not aligned, and are written, are spread over several warps.
+    """Whether rows, which are written, are not aligned and spread over several warps.
 
     Triton gives the lanes of a warp, and then the warps, adjacent elements of a row, as many each
     as one load has. Reductions then go through shared memory: on an H100 log-softmax of 26496 rows
     of 69 bf16 took 12.6 us with four warps and 5.1 us with one, softmax of 50000 rows of 33 f32
     10.2 and 5.9; but sums of 30000 rows of 333 f16, whose threads only add up, 9.2 and 11.2.
     """
-    if problem.contiguous_rows > 1 or not problem.writes:
-        return False
     loaded = vector_bytes(problem.columns, problem.operand_bits)
     each = max(1, 8 * loaded // problem.operand_bits)
     return loaded < VECTOR_BYTES and power_of_two(problem.columns) > gpu.warp_size * each
@@ -237,9 +235,9 @@ def _crosses_warps(problem: ReductionProblem, gpu: GpuDevice) -> bool:
 
 def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -> int:
     """Elements of a thread: fewer of rows that few threads would hold."""
-    elements = max(ELEMENTS_PER_THREAD, held // MAX_THREADS_PER_CTA)
     if MIN_MEDIUM_COLUMNS <= held <= MEDIUM_COLUMNS and problem.columns <= held:
         return MEDIUM_ELEMENTS_PER_THREAD
+    elements = max(ELEMENTS_PER_THREAD, held // MAX_THREADS_PER_CTA)
     idle = gpu.num_sms * gpu.max_threads_per_sm // 2
     while (
         elements > SHORT_ELEMENTS_PER_THREAD

@@ -108,10 +108,8 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
         found = None if streams else _all_columns(problem, gpu)
         return found or loop_config(problem, target)
     longest = max_columns(gpu) if has_cluster_forms(problem) else MAX_COLUMNS
-    few = problem.rows * gpu.max_cluster_size < gpu.num_sms and problem.writes == 0
-    if problem.columns > longest or (few and problem.columns > MIN_SPLIT_COLUMNS):
-        return loop_config(problem, target)
-    return None
+    numbers = problem.writes == 0 and problem.columns > MIN_SPLIT_COLUMNS
+    return loop_config(problem, target) if numbers or problem.columns > longest else None
 
 
 def _unrolled(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:

@@ -146,12 +146,10 @@ class _Kernel:
         writer = tiles.body.writer
         writer.line(f"pid = tl.program_id(0){'.to(tl.int64)' if self.wide else ''}")
         lanes, at = self.config.block_lanes, "[:, None]" if self.in_rows else "[None, :]"
-        first = f"(pid % {self.lane_tiles})"
+        first = "pid" if self._has_all_scans else f"(pid % {self.lane_tiles})"
         if self.in_rows:
             writer.line("inner = 0")
-        if self.in_rows or self.spread:
-            first = "pid"
-        else:
+        if not self._has_all_scans:
             writer.line(f"outer = pid // {self.lane_tiles}")
         writer.line(f"lane = {first} * {lanes} + tl.arange(0, {lanes}){at}")
         if lane_mask:
@@ -161,10 +159,14 @@ class _Kernel:
         return tiles
 
     @property
+    def _has_all_scans(self) -> bool:
+        """Whether the lanes of all tiles are all scans, not those of one place before them."""
+        return self.in_rows or self.spread
+
+    @property
     def _ctas(self) -> Extent:
         """The CTAs of all scans."""
-        apart = self.in_rows or self.spread
-        return Extent(1 if apart else self.outer, repeat=self.lane_tiles)
+        return Extent(1 if self._has_all_scans else self.outer, repeat=self.lane_tiles)
 
     def index(self, index: tuple[Index, ...]) -> tuple[Index, ...]:
         """An index in axes of the results, as one in axes of the groups."""
