@@ -137,12 +137,21 @@ def _guard(
         return Guard("off")
     if policy in ("error", "off"):
         return Guard(policy)
+    if policy == "recompile" and _has_open_sizes(model):
+        return Guard(policy, None, again)
     if not callable(model):
         raise UsageError(
             f"guard={policy} takes a model that can be called for other arguments, a PyTorch module"
             f" or a function, not {type(model).__name__}"
         )
     return Guard(policy, model, again)
+
+
+def _has_open_sizes(model: Any) -> bool:
+    """Whether a model is the path of a file that example inputs give the sizes of."""
+    from mlirfuse.frontends import kind_of_file
+
+    return isinstance(model, str | os.PathLike) and kind_of_file(Path(model)) == "onnx"
 
 
 def fuse(

@@ -120,6 +120,17 @@ def open_model(
         yield Compilation(compiler, imported, folder, stock, count_stock, applied)
 
 
+def _about_open_sizes(imported: ImportedModel) -> list[str]:
+    """A note where a file leaves sizes of its inputs open."""
+    given = [f"{s.name}:{'x'.join(str(n or '?') for n in s.shape)}" for s in imported.inputs]
+    if imported.frontend != "onnx" or not any("?" in text for text in given):
+        return []
+    return [
+        f"{imported.source} leaves sizes open ({', '.join(given)}), for which few kernels are"
+        " generated: with example inputs (--shapes) the program is several times faster"
+    ]
+
+
 def _profile_of(path: str) -> Profile:
     """The profile of a file.
 
@@ -321,6 +332,7 @@ class Compilation:
                 " matmuls, convolutions, attention and reductions; --disable-feature=kernels"
                 " leaves this note out"
             )
+        report.notes += _about_open_sizes(self.imported)
         return report
 
     def _count_stock(self, report: Report) -> None:

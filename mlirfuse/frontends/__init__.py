@@ -62,7 +62,8 @@ def import_model(
         - `package.module:function`. The function is **run**: it returns the model, its example
           inputs and, as an optional third value, dynamic shapes.
       example_inputs: for modules and functions, a tuple of arguments or a mapping of keyword
-        arguments: tensors, arrays, `jax.ShapeDtypeStruct`, and containers of them.
+        arguments: tensors, arrays, `jax.ShapeDtypeStruct`, and containers of them. For an `.onnx`
+        file, arguments whose sizes take the place of those that it leaves open.
       dynamic_shapes: for PyTorch, as `torch.export.export` takes them.
       function: for MLIR, name of the function to call; for other models, name of the function in
         the result.
@@ -107,7 +108,7 @@ def _import(
     if isinstance(model, str) and ("\n" in model or "{" in model):
         model = model.encode()
     if isinstance(model, str | os.PathLike):
-        return _import_file(Path(model), attention=attention, common=common)
+        return _import_file(Path(model), example_inputs, attention=attention, common=common)
     if isinstance(model, bytes | bytearray | memoryview):
         return _import_bytes(bytes(model), common)
     return _import_object(model, example_inputs, dynamic_shapes, attention, common)
@@ -151,13 +152,17 @@ def call_reference(reference: str) -> Sequence[Any]:
     return returned
 
 
-def _import_file(path: Path, *, attention: str, common: dict[str, Any]) -> ImportedModel:
+def _import_file(
+    path: Path, example_inputs: Any, *, attention: str, common: dict[str, Any]
+) -> ImportedModel:
     kind = kind_of_file(path)
     if kind == "onnx":
         _require("onnx", "onnx", f"importing {path}")
         from mlirfuse.frontends.onnx import import_file as import_onnx
 
-        return import_onnx(path, **common)
+        return import_onnx(path, example_inputs, **common)
+    if example_inputs is not None:
+        raise UsageError(f"{path} has the sizes of its arguments; pass no example inputs")
     if kind == "torch":
         _require("torch", "torch", f"importing {path}")
         from mlirfuse.frontends.torch import import_file as import_torch

@@ -40,16 +40,23 @@ OPSET = 17
 
 
 def import_file(
-    path: Path, *, function: str | None = None, timeout: float | None = None
+    path: Path,
+    example_inputs: Any = None,
+    *,
+    function: str | None = None,
+    timeout: float | None = None,
 ) -> ImportedModel:
     """Imports an `.onnx` file and its external data, if it has any.
 
     Args:
       path: the file.
+      example_inputs: arguments, whose sizes take the place of those that the file leaves open: a
+        tuple in the order of the model, or a mapping of some by name. None keeps the open ones.
       function: name of the function in the result; `main` if None.
       timeout: seconds for the lowering; None for no limit.
 
     Raises:
+      UsageError: an example input is none of the model's, or of another shape.
       ImportFailedError: the file is damaged, or IREE has no lowering for an operator.
       CompileFailedError: the lowering crashed or ran out of time.
     """
@@ -59,7 +66,7 @@ def import_file(
 
     function = function or "main"
     weights = Weights()
-    model, arrays = _load(path)
+    model, arrays = _load(path, example_inputs)
     inputs, outputs = _copies(model.graph.input), _copies(model.graph.output)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
@@ -117,11 +124,13 @@ def _copies(values: Iterable[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
     return [type(value).FromString(value.SerializeToString()) for value in values]
 
 
-def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+def _load(path: Path, example_inputs: Any = None) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     """The checked model at `OPSET` or later, repaired, and its large initializers by name."""
     import onnx
     import onnx.inliner
     import onnx.version_converter
+
+    from mlirfuse.frontends.onnx_repairs import input_sizes
 
     try:
         # From the file: the checker takes models of any size this way.
@@ -129,6 +138,8 @@ def _load(path: Path) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
         model = onnx.load(str(path))
     except Exception as error:
         raise ImportFailedError(f"{path}: not a valid ONNX model: {one_line(error)}") from error
+    if example_inputs is not None:
+        input_sizes.fix(model, example_inputs)
     arrays = _take_weights(model)
     failure = "cannot inline its functions"
     try:

@@ -182,6 +182,16 @@ def add_function(group: Any) -> None:
     )
 
 
+def add_shapes(group: Any) -> None:
+    """Adds `--shapes`, for a model, to a group of arguments."""
+    group.add_argument(
+        "--shapes",
+        metavar="[NAME:]AxB,...",
+        help="shapes of the arguments, for sizes that an .onnx file leaves open: all in order, or"
+        " some by name (e.g. 1x3x224x224; ids:1x128,mask:1x128)",
+    )
+
+
 def add_dump(group: Any) -> None:
     """Adds `--dump-ir-dir` to a group of arguments."""
     group.add_argument(

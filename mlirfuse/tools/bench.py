@@ -64,6 +64,7 @@ def parser() -> arguments.Parser:
     )
     arguments.add_target(group)
     arguments.add_function(group)
+    arguments.add_shapes(group)
     group.add_argument(
         "--input",
         action="append",
@@ -162,6 +163,7 @@ def _request(args: argparse.Namespace, name: str, options: dict[str, object]) ->
         options=options,
         inputs=read or None,
         function=args.function,
+        shapes=args.shapes,
         timeout=args.timeout,
         tolerance=args.tolerance,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mlirfuse.core import UsageError
+from mlirfuse.support import shapes
 from mlirfuse.tools import arguments, files
 from mlirfuse.tools.diagnostics import guard, required, warn
 
@@ -58,6 +59,7 @@ def parser() -> arguments.Parser:
     )
     arguments.add_target(group)
     arguments.add_function(group)
+    arguments.add_shapes(group)
     group.add_argument(
         "--input",
         action="append",
@@ -129,7 +131,12 @@ def _work(argv: Sequence[str]) -> int:
     files.keep_inputs([model, *words, *options.load_pass], written)
     folder = files.directory(args.output)
     with open_model(
-        model, target=args.target, options=options, function=args.function, timeout=args.timeout
+        model,
+        shapes.example_inputs(args.shapes),
+        target=args.target,
+        options=options,
+        function=args.function,
+        timeout=args.timeout,
     ) as work:
         search = Bisect(
             work,
@@ -205,6 +212,8 @@ def _report(
     words = ["mlirfuse-compile", args.model, "-o", "OUT.vmfb", f"--target={args.target}"]
     if args.function:
         words.append(f"--function={args.function}")
+    if args.shapes:
+        words.append(f"--shapes={args.shapes}")
     write(f"avoid:  {shlex.join([*words, *options.to_switches(), found.switch])}\n")
     again = f", {search.known} known before" if search.known else ""
     write(f"{found.rewrites} rewrites, {found.compiles} programs compiled{again}\n")

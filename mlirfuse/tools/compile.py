@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.options import flag
-from mlirfuse.support import temporary
+from mlirfuse.support import shapes, temporary
 from mlirfuse.support.atomic_file import replacing
 from mlirfuse.support.contained import described, trace
 from mlirfuse.tools import answers, arguments, files
@@ -52,6 +52,7 @@ def parser() -> arguments.Parser:
     group.add_argument("-o", "--output", metavar="OUT.vmfb", help="file for the program")
     arguments.add_target(group)
     arguments.add_function(group)
+    arguments.add_shapes(group)
     group.add_argument(
         "--stock", action="store_true", help="compile without fusion of ours, to compare with"
     )
@@ -194,6 +195,7 @@ def _compile(args: argparse.Namespace, options: FusionOptions, dumped: Path | No
 
     return api.compile(
         args.model,
+        shapes.example_inputs(args.shapes),
         target=args.target,
         options=options,
         function=args.function,
@@ -233,6 +235,7 @@ def _verified(args: argparse.Namespace, options: FusionOptions, dumped: Path | N
 
     with open_model(
         args.model,
+        shapes.example_inputs(args.shapes),
         target=args.target,
         options=options,
         function=args.function,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import UsageError
 from mlirfuse.profiling.capture import CALLS
-from mlirfuse.support import temporary
+from mlirfuse.support import shapes, temporary
 from mlirfuse.support.atomic_file import replacing
 from mlirfuse.tools import answers, arguments, files
 from mlirfuse.tools.diagnostics import guard, required
@@ -67,6 +67,7 @@ def parser() -> arguments.Parser:
     )
     arguments.add_target(group)
     arguments.add_function(group)
+    arguments.add_shapes(group)
     group.add_argument(
         "--device", metavar="URI", help="IREE's device: local-task, local-sync, cuda, vulkan"
     )
@@ -265,6 +266,7 @@ def _profile(
     with _progress(f"profiling {args.model} as stock IREE compiles it"):
         stock = api.compile(
             args.model,
+            shapes.example_inputs(args.shapes),
             target=args.target,
             function=args.function,
             stock=True,
@@ -306,6 +308,7 @@ def _program(
     with _progress(f"compiling {args.model} for {args.target}"):
         made = api.compile(
             args.model,
+            shapes.example_inputs(args.shapes),
             target=target,
             options=options,
             function=args.function,
@@ -333,6 +336,7 @@ def _sync(args: argparse.Namespace, options: FusionOptions, inputs: Sequence[Arr
         _progress(f"checking {args.model} for {args.target}"),
         open_model(
             args.model,
+            shapes.example_inputs(args.shapes),
             target=first_fault.traced(args.target),
             options=options,
             function=args.function,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import UsageError
 from mlirfuse.options import FusionOptions
+from mlirfuse.support import shapes
 from mlirfuse.tools import arguments, files
 from mlirfuse.tools.diagnostics import warn
 from mlirfuse.tools.progress import shown
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 SUFFIX = ".toml"
 """Suffix of a profile, by which `-o` asks for one."""
-
-SCALAR = "-"
-"""Shape of a scalar in `--shapes`."""
 
 OBJECTIVES = ("latency", "throughput", "memory")
 
@@ -210,19 +208,16 @@ def _shapes(texts: Sequence[str]) -> tuple[Shapes, ...]:
 
     found = []
     for text in texts:
-        sizes, at, weight = text.partition("@")
+        listed, at, weight = text.partition("@")
         try:
-            shapes = tuple(
-                () if part == SCALAR else tuple(map(int, part.split("x")))
-                for part in sizes.split(",")
-            )
             number = float(weight) if at else 1.0
         except ValueError:
-            shapes, number = (), 0.0
-        positive = all(n > 0 for shape in shapes for n in shape)
-        if not shapes or not positive or not 0 < number < math.inf:
+            number = 0.0
+        read = [shapes.sizes(part) for part in listed.split(",")]
+        given = tuple(shape for shape in read if shape is not None)
+        if len(given) < len(read) or not 0 < number < math.inf:
             raise UsageError(f"--shapes takes 1x128,1x128 or 1x128,1x128@3, not '{text}'")
-        found.append(Shapes(shapes, number))
+        found.append(Shapes(given, number))
     return tuple(found) or (Shapes(),)
 
 

@@ -17,6 +17,7 @@ from mlirfuse.benchmarking.sides import JAX, MLIR, ONNX, TORCH
 from mlirfuse.core import UsageError
 from mlirfuse.runtime import arrays, pytree
 from mlirfuse.runtime.inputs import Array
+from mlirfuse.support import shapes
 
 SEED = 0
 """Seed of Python's, NumPy's and PyTorch's generators when a function that makes a model is run.
@@ -67,21 +68,29 @@ class Model:
         return tuple(args), dict(kwargs)
 
 
-def open_model(name: str) -> Model:
+def open_model(name: str, sizes: str | None = None) -> Model:
     """Opens MODEL of a command line.
+
+    Args:
+      name: MODEL.
+      sizes: the value of `--shapes`, if it is given.
 
     Raises:
       UsageError, ImportFailedError: as `mlirfuse.compile`.
     """
     if frontends.is_reference(name):
+        if sizes is not None:
+            raise UsageError(f"{name} returns its own example inputs; --shapes is for .onnx files")
         _seed()
         source, example, *rest = frontends.call_reference(name)
         if isinstance(source, str | os.PathLike):
-            return open_model(os.fspath(source))
+            return dataclasses.replace(open_model(os.fspath(source)), example=example)
         kind = frontends.kind_of_object(source, example)
         return Model(kind, source, example, rest[0] if rest else None)
     path = Path(name)
     kind = frontends.kind_of_file(path)
+    if kind != ONNX and sizes is not None:
+        raise UsageError(f"{path} has the sizes of its arguments; --shapes is for .onnx files")
     if kind == TORCH:
         from mlirfuse.frontends.torch_archive import load_program
 
@@ -90,7 +99,7 @@ def open_model(name: str) -> Model:
         import jax.export
 
         return Model(kind, jax.export.deserialize(bytearray(path.read_bytes())))
-    return Model(kind, path)
+    return Model(kind, path, shapes.example_inputs(sizes))
 
 
 def own_arguments(model: Model) -> tuple[tuple[Any, ...], dict[str, Any]] | None:

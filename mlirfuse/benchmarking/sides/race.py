@@ -43,6 +43,7 @@ class Work:
       options: the switches of ours.
       inputs: tensors of a call, in order; None for the model's example inputs, or random ones.
       function: the function to call, of MLIR with several.
+      shapes: as for `mlirfuse-compile`.
       timeout: seconds that one step of IREE's compiler may take; None for no limit.
       tolerance: error between results up to which sides agree; None for that of `agreement`.
     """
@@ -54,6 +55,7 @@ class Work:
     options: dict[str, Any]
     inputs: Sequence[Array] | None = None
     function: str | None = None
+    shapes: str | None = None
     timeout: float | None = None
     tolerance: float | None = None
 
@@ -186,6 +188,7 @@ class _Crew:
             inputs=self.inputs,
             kind=self.kind,
             function=work.function,
+            shapes=work.shapes,
             timeout=work.timeout,
         )
         arch = work.target.arch if work.target.name == "cpu" else "host"

@@ -64,6 +64,7 @@ class Request:
       inputs: the tensors of a call, in the files `INPUT`; None for `ours` to choose them.
       kind: kind of the model, as `ours` found it.
       function: as for `mlirfuse.compile`.
+      shapes: as for `mlirfuse-compile`.
       timeout: seconds that one step of IREE's compiler may take; None for no limit.
     """
 
@@ -76,6 +77,7 @@ class Request:
     inputs: list[Entry] | None
     kind: str | None
     function: str | None
+    shapes: str | None
     timeout: float | None
 
 
@@ -121,7 +123,7 @@ def _prepared(request: Request) -> Prepared:
     if request.side == CONTROL:
         assert request.kind is not None
         return _program(request, folder / f"{OURS}.vmfb", request.kind, target), request.kind, {}
-    model = models.open_model(request.model)
+    model = models.open_model(request.model, request.shapes)
     if request.side in (OURS, STOCK):
         return _iree(request, model, target)
     _check(request.side, model, target)
