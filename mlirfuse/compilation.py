@@ -254,7 +254,7 @@ class Compilation:
         try:
             return self._build()
         except CompileFailedError as error:
-            if self.imported.normalized or error.stage != "codegen":
+            if self.imported.normalized or error.stage not in ("codegen", "global-optimization"):
                 raise
             failure = error
         for other in (self._channels_as_written, self._f64_as_f32):

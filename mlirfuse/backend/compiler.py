@@ -116,7 +116,8 @@ class Compiler:
         if has_angles and self.target.name == "cpu":
             reduced = output.with_suffix(".angles")
             source = self._rewritten(source, reduced, "angles", angles.reduce_constant_angles)
-        if self.moves_channels and self.target.cpu is not None:
+        moves_channels = self.moves_channels and not self._has_open_images(source)
+        if moves_channels and self.target.cpu is not None:
             moved = output.with_suffix(".channels")
             source = self._rewritten(source, moved, "channels_last", channels_last.move_channels)
         self._run(
@@ -127,7 +128,7 @@ class Compiler:
             "--compile-to=global-optimization",
             "--emit-mlir-bytecode",
             *self.flags(fused=False),
-            *(triton_compiler.CHANNELS_LAST if self.moves_channels else ()),
+            *(triton_compiler.CHANNELS_LAST if moves_channels else ()),
         )
 
     def generate(
@@ -181,6 +182,12 @@ class Compiler:
         arguments = (*start, *statistics.flags(counted), *flags, *written)
         self._run("codegen", source, output, *arguments)
         return statistics.read(counted)
+
+    @staticmethod
+    def _has_open_images(source: Path) -> bool:
+        """Whether the module has images whose channels cannot be moved."""
+        with ir.Context():
+            return channels_last.has_open_images(ir.Module.parseFile(os.fspath(source)))
 
     def _has_dynamic_grids(self, source: Path) -> bool:
         """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""

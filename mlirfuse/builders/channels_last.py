@@ -94,6 +94,20 @@ def move_channels(module: ir.Module) -> bool:
     return bool(found)
 
 
+def has_open_images(module: ir.Module) -> bool:
+    """Whether the sizes of an image are dynamic, besides the number of images.
+
+    IREE's conversion of such a convolution makes an invalid `tensor.empty`, and kernels have none.
+    """
+    return any(
+        None in ops.shape(op.operands[0])[1:]
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if (op := view.operation).name in LAYOUTS
+    )
+
+
 def _is_static(op: ir.Operation) -> bool:
     return all(None not in ops.shape(value) for value in op.operands)
 
