@@ -126,8 +126,8 @@ def _about_open_sizes(imported: ImportedModel) -> list[str]:
     if imported.frontend != "onnx" or not any("?" in text for text in given):
         return []
     return [
-        f"{imported.source} leaves sizes open ({', '.join(given)}), for which few kernels are"
-        " generated: with example inputs (--shapes) the program is several times faster"
+        f"{imported.source} leaves sizes open ({', '.join(given)}), for which IREE generates most"
+        " of the code: with example inputs (--shapes) the program is several times faster"
     ]
 
 
@@ -268,6 +268,8 @@ class Compilation:
                 continue
             report.notes.append(note)
             return image, report
+        for note in _about_open_sizes(self.imported):
+            LOG.warning("%s", note)
         raise failure
 
     def _channels_as_written(self, failure: CompileFailedError) -> str | None:

@@ -51,7 +51,8 @@ def import_file(
     Args:
       path: the file.
       example_inputs: arguments, whose sizes take the place of those that the file leaves open: a
-        tuple in the order of the model, or a mapping of some by name. None keeps the open ones.
+        tuple in the order of the model, or a mapping of some by name. A number of Python is a
+        constant of the program, which has no such argument. None keeps the open sizes.
       function: name of the function in the result; `main` if None.
       timeout: seconds for the lowering; None for no limit.
 
@@ -66,23 +67,33 @@ def import_file(
 
     function = function or "main"
     weights = Weights()
-    model, arrays = _load(path, example_inputs)
+    model, arrays, numbers = _load(path, example_inputs)
     inputs, outputs = _copies(model.graph.input), _copies(model.graph.output)
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
     model.graph.name = function
     store(model)
-    _write(model, arrays, weights, unlowered, str(path))
-    imported = lower(
-        workdir,
-        unlowered,
-        input_type="onnx",
-        frontend="onnx",
-        source=str(path),
-        function=function,
-        weights=weights,
-        timeout=timeout,
-    )
+    try:
+        _write(model, arrays, weights, unlowered, str(path))
+        imported = lower(
+            workdir,
+            unlowered,
+            input_type="onnx",
+            frontend="onnx",
+            source=str(path),
+            function=function,
+            weights=weights,
+            timeout=timeout,
+        )
+    except ImportFailedError as error:
+        if not _has_open_sizes(inputs):
+            raise
+        raise ImportFailedError(
+            f"{error}; {path} leaves sizes of its inputs open, and may be lowered with example"
+            " inputs (--shapes)",
+            op=error.op,
+            place=error.place,
+        ) from error
     imported.keeps_f64 |= any(
         value.type.tensor_type.elem_type in (onnx.TensorProto.DOUBLE, onnx.TensorProto.COMPLEX128)
         for value in (*inputs, *outputs, *model.graph.value_info)
@@ -90,8 +101,14 @@ def import_file(
     imported.inputs = _stated(imported.inputs, inputs)
     imported.outputs = _stated(imported.outputs, outputs)
     names = [value.name for value in inputs]
-    imported.reference = lambda flat: _evaluated(path, dict(zip(names, flat, strict=True)))
+    imported.reference = lambda flat: _evaluated(
+        path, {**numbers, **dict(zip(names, flat, strict=True))}
+    )
     return imported
+
+
+def _has_open_sizes(values: Iterable[onnx.ValueInfoProto]) -> bool:
+    return any(not d.dim_value > 0 for v in values for d in v.type.tensor_type.shape.dim)
 
 
 def _evaluated(path: Path, values: Mapping[str, Any]) -> Sequence[Any]:
@@ -124,8 +141,14 @@ def _copies(values: Iterable[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
     return [type(value).FromString(value.SerializeToString()) for value in values]
 
 
-def _load(path: Path, example_inputs: Any = None) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
-    """The checked model at `OPSET` or later, repaired, and its large initializers by name."""
+def _load(
+    path: Path, example_inputs: Any = None
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """The checked model at `OPSET` or later, repaired.
+
+    Returns:
+      The model, its large initializers by name, and the inputs that are numbers by name.
+    """
     import onnx
     import onnx.inliner
     import onnx.version_converter
@@ -138,8 +161,7 @@ def _load(path: Path, example_inputs: Any = None) -> tuple[onnx.ModelProto, dict
         model = onnx.load(str(path))
     except Exception as error:
         raise ImportFailedError(f"{path}: not a valid ONNX model: {one_line(error)}") from error
-    if example_inputs is not None:
-        input_sizes.fix(model, example_inputs)
+    numbers = {} if example_inputs is None else input_sizes.fix(model, example_inputs)
     arrays = _take_weights(model)
     failure = "cannot inline its functions"
     try:
@@ -159,7 +181,8 @@ def _load(path: Path, example_inputs: Any = None) -> tuple[onnx.ModelProto, dict
         raise ImportFailedError(f"{path}: ONNX {failure}: {one_line(error)}") from error
     model = _rewritten(model, arrays, path)
     arrays |= _take_weights(model)
-    return model, {t.name: arrays[t.name] for t in model.graph.initializer if t.name in arrays}
+    large = {t.name: arrays[t.name] for t in model.graph.initializer if t.name in arrays}
+    return model, large, numbers
 
 
 def _rewritten(

@@ -3,34 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
 
 from mlirfuse.core import UsageError, nearest
-
-if TYPE_CHECKING:
-    import onnx
+from mlirfuse.frontends.onnx_repairs.values import numpy_type
 
 
-def fix(model: onnx.ModelProto, example_inputs: Any) -> None:
+def fix(model: onnx.ModelProto, example_inputs: Any) -> dict[str, np.ndarray]:
     """Gives the inputs of a model the shapes of example inputs, and forgets shapes inferred before.
 
     Args:
       model: the model; changed.
       example_inputs: a sequence of arrays, one for each input, or a mapping of some by name. An
-        array is anything with a `shape`.
+        array is anything with a `shape`; a number of Python is a constant in the place of an input.
+
+    Returns:
+      The inputs that are constants now, by name.
 
     Raises:
       UsageError: a name is not that of an input, or a shape does not fit.
     """
     constants = {tensor.name for tensor in model.graph.initializer}
     inputs = {v.name: v for v in model.graph.input if v.name not in constants}
+    numbers = {}
     for name, example in _by_name(example_inputs, list(inputs)).items():
-        _fix_shape(name, inputs[name].type.tensor_type.shape, tuple(example.shape))
+        tensor = inputs[name].type.tensor_type
+        is_number = isinstance(example, bool | int | float)
+        _fix_shape(name, tensor.shape, () if is_number else tuple(example.shape))
+        if is_number:
+            numbers[name] = np.array(example, numpy_type(tensor.elem_type))
+            model.graph.initializer.append(numpy_helper.from_array(numbers[name], name))
+            model.graph.input.remove(inputs[name])
     _forget(model.graph)
     for value in model.graph.output:
         for size in value.type.tensor_type.shape.dim:
             if not size.HasField("dim_value"):
                 size.Clear()
+    return numbers
 
 
 def _by_name(example_inputs: Any, names: Sequence[str]) -> dict[str, Any]:

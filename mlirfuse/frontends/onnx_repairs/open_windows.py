@@ -141,7 +141,7 @@ def _counted(
         return vector.take(axis, 0)
 
     shape: Value = builder.add("Shape", windows, start=2)
-    number: Value = builder.add("Range", np.int64(0), of_axis(shape), np.int64(1))
+    number: Value = builder.add("Range", np.array(0), of_axis(shape), np.array(1))
     before, size = of_axis(padding.before), of_axis(padding.sizes)
     start = number * stride - before
     low, high = size * 0, size
