@@ -26,6 +26,10 @@ from mlirfuse.structured.recognize import sums
 
 WIDE = "f64"
 
+_TILES = "lowering_config"
+"""Attribute of a sum of softmax_fusion: a tile is summed in pairs before an accumulator takes it.
+IREE would refuse a dispatch in which this op lost its tiles."""
+
 MIN_TERMS = 1 << 14
 """Terms of a sum from which a single accumulator of f32 may be off by more than 2^-11 of it: each
 addition rounds by at most 2^-25 of a growing sum."""
@@ -41,7 +45,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
 
 
 def _is_long_sum(op: ir.Operation) -> bool:
-    if not sums.is_sum(op) or ops.is_contraction(op):
+    if not sums.is_sum(op) or ops.is_contraction(op) or _TILES in op.attributes:
         return False
     sizes, kinds = ops.loop_sizes(op), ops.iterator_types(op)
     summed = [size for size, kind in zip(sizes, kinds, strict=True) if kind == "reduction"]

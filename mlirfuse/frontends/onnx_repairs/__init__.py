@@ -26,6 +26,7 @@ from mlirfuse.frontends.onnx_repairs import (
 )
 from mlirfuse.frontends.onnx_repairs.accumulation import ACCUMULATING, accumulate_wide
 from mlirfuse.frontends.onnx_repairs.builder import Repair
+from mlirfuse.frontends.onnx_repairs.contrib import REPAIRS as CONTRIB
 from mlirfuse.frontends.onnx_repairs.functions import expand
 
 __all__ = ["REPAIRS"]
@@ -110,5 +111,5 @@ REPAIRS: Mapping[str, Sequence[Repair]] = {
         *((expand,) if kind in _FUNCTIONS else ()),
     )
     for kind in {*_TABLE, *ACCUMULATING, *_SIGNED, *_FUNCTIONS}
-}
+} | dict(CONTRIB)
 """Repairs by operator, in the order in which they are tried."""

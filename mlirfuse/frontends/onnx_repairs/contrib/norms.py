@@ -1,0 +1,103 @@
+"""Layer norms with residuals, biases and embeddings in front of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from mlirfuse.frontends.onnx_repairs.builder import Node
+from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+
+
+def rms_norm(value: Value, scale: Value, epsilon: float, axis: int) -> tuple[Value, Value]:
+    """X / sqrt(mean(x^2) + epsilon) * scale, computed in f32, and the reciprocal root."""
+    wide = value.cast(TensorProto.FLOAT)
+    axes = list(range(axis % value.rank, value.rank))
+    mean = (wide * wide).reduce("ReduceMean", axes, keep=True)
+    root = value.builder.add("Sqrt", mean + epsilon)
+    inverse = 1.0 / root
+    return (wide / root).cast(value.dtype) * scale, inverse
+
+
+def simplified_layer_norm(node: Node) -> list[Value | None]:
+    """SimplifiedLayerNormalization: an RMS norm."""
+    epsilon, axis = float(node.attribute("epsilon", 1e-5)), node.attribute("axis", -1)
+    result, inverse = rms_norm(node.operand(0), node.operand(1), epsilon, axis)
+    return [result, inverse]
+
+
+def skip_simplified_layer_norm(node: Node) -> list[Value | None]:
+    """An RMS norm of the sum of a tensor, a residual and a bias, and the sum."""
+    total = _sum(node.operand(0), node.operand(1), node.input(3))
+    epsilon = float(node.attribute("epsilon", 1e-5))
+    result, inverse = rms_norm(total, node.operand(2), epsilon, -1)
+    return [result, None, inverse, total]
+
+
+def skip_layer_norm(node: Node) -> list[Value | None]:
+    """A layer norm of the sum of a tensor, a residual and a bias, and the sum."""
+    if node.wants(1) or node.wants(2):
+        raise Unsupported("the moments")
+    total = _sum(node.operand(0), node.operand(1), node.input(4))
+    epsilon = float(node.attribute("epsilon", 1e-12))
+    return [_layer_norm(total, node.operand(2), node.input(3), epsilon), None, None, total]
+
+
+def embed_layer_norm(node: Node) -> list[Value | None]:
+    """A layer norm of the sum of three embeddings; the lengths of a mask; the sum."""
+    builder = node.builder
+    ids, segments, words, positions, kinds, gamma, beta, mask, places = (
+        node.input(i) for i in range(9)
+    )
+    if ids is None or words is None or positions is None or gamma is None or ids.sizes[1] is None:
+        raise Unsupported("an embedding of unknown length")
+    length = ids.sizes[1]
+    total = words.take(ids, 0) + (
+        positions.slice(0, 0, length) if places is None else positions.take(places, 0)
+    )
+    if segments is not None and kinds is not None:
+        total = total + kinds.take(segments, 0)
+    epsilon = float(node.attribute("epsilon", 1e-12))
+    lengths = None
+    if node.wants(1):
+        if mask is None:
+            lengths = (ids.take(0, 1) * 0).cast(TensorProto.INT32)
+        else:
+            lengths = mask.cast(TensorProto.INT32).reduce("ReduceSum", [1])
+    beta = builder.constant(np.zeros(1, np.float32)) if beta is None else beta
+    return [_layer_norm(total, gamma, beta, epsilon), lengths, total]
+
+
+def group_norm(node: Node) -> Value:
+    """A group norm, of channels in any place, with SiLU if wanted."""
+    value, gamma, beta = (node.operand(i) for i in range(3))
+    last = bool(node.attribute("channels_last", 1))
+    channels = gamma.static[0]
+    if last:
+        value = value.transpose([0, value.rank - 1, *range(1, value.rank - 1)])
+    groups = node.attribute("groups")
+    wide = value.cast(TensorProto.FLOAT).reshape([0, groups, -1])
+    mean = wide.reduce("ReduceMean", [2], keep=True)
+    centered = wide - mean
+    variance = (centered * centered).reduce("ReduceMean", [2], keep=True)
+    epsilon = float(node.attribute("epsilon", 1e-5))
+    normal = centered / node.builder.add("Sqrt", variance + epsilon)
+    shape: Value = node.builder.add("Shape", value)
+    result: Value = node.builder.add("Reshape", normal, shape)
+    ones = [1] * (value.rank - 2)
+    result = result * gamma.reshape([channels, *ones]) + beta.reshape([channels, *ones])
+    if node.attribute("activation", 0):
+        result = result * node.builder.add("Sigmoid", result)
+    if last:
+        result = result.transpose([0, *range(2, value.rank), 1])
+    return result.cast(value.dtype)
+
+
+def _sum(value: Value, residual: Value, bias: Value | None) -> Value:
+    total = value + residual
+    return total if bias is None else total + bias
+
+
+def _layer_norm(value: Value, gamma: Value, beta: Value | None, epsilon: float) -> Value:
+    operands = [value, gamma] if beta is None else [value, gamma, beta.expand(gamma.static)]
+    return value.builder.add("LayerNormalization", *operands, axis=-1, epsilon=epsilon)
