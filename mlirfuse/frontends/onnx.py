@@ -35,6 +35,9 @@ _DATA_FIELDS = (
 _FIRST_SCAN = 9
 """Operator set that changed Scan, which ONNX's conversion does not know."""
 
+_SEPARATE_INITIALIZERS = 4
+"""Version of the format from which initializers need not be inputs of the graph, too."""
+
 OPSET = 17
 """Version of the operator set that older models are converted to: the oldest that IREE supports."""
 
@@ -156,9 +159,7 @@ def _load(
     from mlirfuse.frontends.onnx_repairs import input_sizes
 
     try:
-        # From the file: the checker takes models of any size this way.
-        onnx.checker.check_model(str(path))
-        model = onnx.load(str(path))
+        model = _checked(path)
     except Exception as error:
         raise ImportFailedError(f"{path}: not a valid ONNX model: {one_line(error)}") from error
     numbers = {} if example_inputs is None else input_sizes.fix(model, example_inputs)
@@ -183,6 +184,29 @@ def _load(
     arrays |= _take_weights(model)
     large = {t.name: arrays[t.name] for t in model.graph.initializer if t.name in arrays}
     return model, large, numbers
+
+
+def _checked(path: Path) -> onnx.ModelProto:
+    """The model of a file.
+
+    Raises an exception of any type where it is no valid model.
+    """
+    import onnx
+
+    from mlirfuse.frontends.onnx_repairs import contrib
+
+    try:
+        # From the file: the checker takes models of any size this way.
+        onnx.checker.check_model(str(path))
+    except onnx.checker.ValidationError:
+        # ONNX Runtime takes these, and its tools write them.
+        model = onnx.load(str(path))
+        if not contrib.qualify(model) and model.ir_version >= _SEPARATE_INITIALIZERS:
+            raise
+        model.ir_version = max(model.ir_version, _SEPARATE_INITIALIZERS)
+        onnx.checker.check_model(model)
+        return model
+    return onnx.load(str(path))
 
 
 def _rewritten(

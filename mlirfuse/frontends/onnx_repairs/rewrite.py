@@ -10,8 +10,14 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from mlirfuse.frontends.onnx_repairs.builder import KNOWN_ELEMENTS, Builder, Repair
-from mlirfuse.frontends.onnx_repairs.values import Value, merged_type, shape_of, type_proto
+from mlirfuse.frontends.onnx_repairs.builder import KNOWN_ELEMENTS, Builder, Repair, qualified
+from mlirfuse.frontends.onnx_repairs.values import (
+    Refused,
+    Value,
+    merged_type,
+    shape_of,
+    type_proto,
+)
 
 Scope = dict[str, Value | None]
 """The built tensor of each name of the given graph; None for an omitted one."""
@@ -115,6 +121,19 @@ def _rebuild(graph: onnx.GraphProto, builder: Builder, scope: Scope) -> None:
     del graph.node[:], graph.value_info[:]
     graph.node.extend(live(builder.nodes, {value.name for value in graph.output}))
     graph.value_info.extend(builder.infos(graph))
+    _check_types(graph)
+
+
+def _check_types(graph: onnx.GraphProto) -> None:
+    """Refuses operators of other domains whose results have no type: IREE's importer needs one.
+
+    Raises:
+      Refused: there is one.
+    """
+    known = {v.name for v in (*graph.value_info, *graph.output) if v.type.WhichOneof("value")}
+    for node in graph.node:
+        if node.domain not in ("", "ai.onnx") and any(n and n not in known for n in node.output):
+            raise Refused(f"IREE has no lowering for '{qualified(node)}' ({node.name})")
 
 
 def _with_subgraphs(

@@ -7,11 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import onnx
+
 from mlirfuse.frontends.onnx_repairs.builder import Node, Repair
-from mlirfuse.frontends.onnx_repairs.contrib import activations, attention, norms, quantized
+from mlirfuse.frontends.onnx_repairs.contrib import (
+    activations,
+    attention,
+    embeddings,
+    norms,
+    quantized,
+)
 from mlirfuse.frontends.onnx_repairs.values import Value
 
-__all__ = ["REPAIRS"]
+__all__ = ["REPAIRS", "qualify"]
+
+DOMAIN = "com.microsoft"
+
+_UNQUALIFIED = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that ONNX Runtime has in ONNX's domain, where no operator set of ONNX has them."""
 
 
 def _standard(node: Node) -> Sequence[Value | None]:
@@ -41,7 +54,7 @@ _OPERATORS: Mapping[str, Repair] = {
     "BiasSplitGelu": activations.bias_split_gelu,
     "DynamicQuantizeLSTM": quantized.dynamic_lstm,
     "DynamicQuantizeMatMul": quantized.dynamic_matmul,
-    "EmbedLayerNormalization": norms.embed_layer_norm,
+    "EmbedLayerNormalization": embeddings.embed_layer_norm,
     "FastGelu": activations.fast_gelu,
     "FusedConv": activations.fused_conv,
     "FusedGemm": activations.fused_gemm,
@@ -54,6 +67,7 @@ _OPERATORS: Mapping[str, Repair] = {
     "MatMulNBits": quantized.matmul_n_bits,
     "MultiHeadAttention": attention.multi_head_attention,
     "QAttention": quantized.attention,
+    "QEmbedLayerNormalization": embeddings.quantized_embed_layer_norm,
     "QGemm": quantized.gemm,
     "QLinearAdd": quantized.binary("Add"),
     "QLinearAveragePool": quantized.unary("AveragePool", _POOLED),
@@ -65,6 +79,7 @@ _OPERATORS: Mapping[str, Repair] = {
     "QLinearSoftmax": quantized.softmax,
     "QuickGelu": activations.quick_gelu,
     "RotaryEmbedding": attention.rotary_embedding,
+    "SimplifiedLayerNormalization": norms.simplified_layer_norm,
     "SkipLayerNormalization": norms.skip_layer_norm,
     "SkipSimplifiedLayerNormalization": norms.skip_simplified_layer_norm,
     "TransposeMatMul": activations.fused_matmul,
@@ -72,8 +87,20 @@ _OPERATORS: Mapping[str, Repair] = {
 }
 
 REPAIRS: Mapping[str, Sequence[Repair]] = {
-    # Of ONNX's own domain for ONNX Runtime alone.
-    "SimplifiedLayerNormalization": (norms.simplified_layer_norm,),
-    **{f"com.microsoft.{name}": (repair,) for name, repair in _OPERATORS.items()},
+    f"{DOMAIN}.{name}": (repair,) for name, repair in _OPERATORS.items()
 }
 """Repairs by operator."""
+
+
+def qualify(model: onnx.ModelProto) -> bool:
+    """Moves operators of ONNX Runtime that are in ONNX's domain; returns whether there are any."""
+    found = [
+        node
+        for node in model.graph.node
+        if node.op_type in _UNQUALIFIED and node.domain in ("", "ai.onnx")
+    ]
+    for node in found:
+        node.domain = DOMAIN
+    if found and all(o.domain != DOMAIN for o in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(DOMAIN, 1))
+    return bool(found)

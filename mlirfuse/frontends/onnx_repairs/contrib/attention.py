@@ -9,6 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
+from mlirfuse.frontends.onnx_repairs.contrib.sizes import numbers, size_of
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
 
 _MASKED = -10000.0
@@ -26,24 +27,12 @@ class _Heads:
     @property
     def tokens(self) -> Value:
         """Number of queries, a scalar."""
-        return _size(self.query, 2)
+        return size_of(self.query, 2)
 
     @property
     def keys(self) -> Value:
         """Number of keys, a scalar."""
-        return _size(self.key, 2)
-
-
-def _size(value: Value, axis: int) -> Value:
-    """A size as a scalar."""
-    shape: Value = value.builder.add("Shape", value)
-    return shape.take(axis, 0)
-
-
-def _numbers(count: Value) -> Value:
-    """0, 1, ... below a scalar."""
-    numbers: Value = count.builder.add("Range", np.array(0), count, np.array(1))
-    return numbers
+        return size_of(self.key, 2)
 
 
 def _split(value: Value, heads: int) -> Value:
@@ -75,17 +64,18 @@ def _scores(node: Node, heads: _Heads) -> Value:
 def _causal(heads: _Heads) -> Value:
     """Whether a query sees a key: the last query sees all of them."""
     first = heads.keys - heads.tokens
-    rows = (_numbers(heads.tokens) + first).unsqueeze(1)
-    return rows >= _numbers(heads.keys).unsqueeze(0)
+    rows = (numbers(heads.tokens) + first).unsqueeze(1)
+    return rows >= numbers(heads.keys).unsqueeze(0)
 
 
 def _key_mask(mask: Value, heads: _Heads) -> Value:
     """Whether a query sees a key, by a mask of the keys or the numbers of keys."""
     if mask.rank == 1:
-        if mask.sizes[0] is None or mask.sizes[0] != heads.query.sizes[0]:
+        count, batch = mask.sizes[0], heads.query.sizes[0]
+        if None not in (count, batch) and count != batch:
             raise Unsupported("a mask of starts and ends")
         ends = mask.cast(TensorProto.INT64).reshape([-1, 1, 1, 1])
-        return ends > _numbers(heads.keys)
+        return ends > numbers(heads.keys)
     seen = mask.cast(TensorProto.INT64) > 0
     if mask.rank == 2:
         return seen.unsqueeze(1, 2)
@@ -206,12 +196,12 @@ def group_query_attention(node: Node) -> list[Value | None]:
         query, key, value = _side_by_side(query, count, groups)
     split = [_split(query, count), _split(key, groups), _split(value, groups)]
     builder = node.builder
-    before = builder.constant(np.array(0)) if past_key is None else _size(past_key, 2)
+    before = builder.constant(np.array(0)) if past_key is None else size_of(past_key, 2)
     if node.attribute("do_rotary", 0):
         if cosine is None or sine is None:
             raise Unsupported("no angles")
         if places is None:
-            places = (_numbers(_size(split[0], 2)) + before).unsqueeze(0)
+            places = (numbers(size_of(split[0], 2)) + before).unsqueeze(0)
         interleaved = bool(node.attribute("rotary_interleaved", 0))
         split[:2] = [_rotated(v, cosine, sine, places, interleaved) for v in split[:2]]
     if past_key is not None and past_value is not None:
@@ -226,15 +216,15 @@ def group_query_attention(node: Node) -> list[Value | None]:
     scores = _scores(node, heads)
     if extra is not None:
         scores = scores + extra
-    rows = (_numbers(heads.tokens) + before).unsqueeze(1)
-    columns = _numbers(heads.keys).unsqueeze(0)
+    rows = (numbers(heads.tokens) + before).unsqueeze(1)
+    columns = numbers(heads.keys).unsqueeze(0)
     seen = rows >= columns
     window = int(node.attribute("local_window_size", -1))
     if window > 0:
         seen = seen & (columns > rows - window)
     # The sequences of a batch may end in padding.
     ends = lengths.cast(TensorProto.INT64).reshape([-1, 1, 1, 1])
-    seen = seen & (ends >= _numbers(heads.keys))
+    seen = seen & (ends >= numbers(heads.keys))
     scores = seen.where(scores, scores.lifted(_lowest(scores)))
     return [_joined(builder.add("Softmax", scores, axis=-1) @ heads.value), *present]
 
@@ -269,7 +259,7 @@ def rotary_embedding(node: Node) -> Value:
             raise Unsupported("an unknown number of heads")
         value = _split(value, count or (width or 0) // (2 * pairs))
     if places.rank == 1:
-        places = (_numbers(_size(value, 2)) + places.cast(TensorProto.INT64)).unsqueeze(0)
+        places = (numbers(size_of(value, 2)) + places.cast(TensorProto.INT64)).unsqueeze(0)
     turned = _rotated(value, cosine, sine, places, bool(node.attribute("interleaved", 0)))
     return _joined(turned) if flat else turned
 

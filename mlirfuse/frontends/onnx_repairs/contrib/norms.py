@@ -1,8 +1,7 @@
-"""Layer norms with residuals, biases and embeddings in front of them."""
+"""Layer norms with residuals and biases in front of them, and group norms."""
 
 from __future__ import annotations
 
-import numpy as np
 from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
@@ -40,32 +39,7 @@ def skip_layer_norm(node: Node) -> list[Value | None]:
         raise Unsupported("the moments")
     total = _sum(node.operand(0), node.operand(1), node.input(4))
     epsilon = float(node.attribute("epsilon", 1e-12))
-    return [_layer_norm(total, node.operand(2), node.input(3), epsilon), None, None, total]
-
-
-def embed_layer_norm(node: Node) -> list[Value | None]:
-    """A layer norm of the sum of three embeddings; the lengths of a mask; the sum."""
-    builder = node.builder
-    ids, segments, words, positions, kinds, gamma, beta, mask, places = (
-        node.input(i) for i in range(9)
-    )
-    if ids is None or words is None or positions is None or gamma is None or ids.sizes[1] is None:
-        raise Unsupported("an embedding of unknown length")
-    length = ids.sizes[1]
-    total = words.take(ids, 0) + (
-        positions.slice(0, 0, length) if places is None else positions.take(places, 0)
-    )
-    if segments is not None and kinds is not None:
-        total = total + kinds.take(segments, 0)
-    epsilon = float(node.attribute("epsilon", 1e-12))
-    lengths = None
-    if node.wants(1):
-        if mask is None:
-            lengths = (ids.take(0, 1) * 0).cast(TensorProto.INT32)
-        else:
-            lengths = mask.cast(TensorProto.INT32).reduce("ReduceSum", [1])
-    beta = builder.constant(np.zeros(1, np.float32)) if beta is None else beta
-    return [_layer_norm(total, gamma, beta, epsilon), lengths, total]
+    return [layer_norm(total, node.operand(2), node.input(3), epsilon), None, None, total]
 
 
 def group_norm(node: Node) -> Value:
@@ -98,6 +72,7 @@ def _sum(value: Value, residual: Value, bias: Value | None) -> Value:
     return total if bias is None else total + bias
 
 
-def _layer_norm(value: Value, gamma: Value, beta: Value | None, epsilon: float) -> Value:
+def layer_norm(value: Value, gamma: Value, beta: Value | None, epsilon: float) -> Value:
+    """A layer norm over the last axis."""
     operands = [value, gamma] if beta is None else [value, gamma, beta.expand(gamma.static)]
     return value.builder.add("LayerNormalization", *operands, axis=-1, epsilon=epsilon)
