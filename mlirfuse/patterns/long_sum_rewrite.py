@@ -27,8 +27,9 @@ from mlirfuse.structured.recognize import sums
 WIDE = "f64"
 
 _TILES = "lowering_config"
-"""Attribute of a sum of softmax_fusion: a tile is summed in pairs before an accumulator takes it.
-IREE would refuse a dispatch in which this op lost its tiles."""
+"""Attribute of a sum of softmax_fusion, which stays in f32: IREE would fuse the rounding into the
+op whose tiles the dispatch has, drop these, and refuse it. Sums of 18385 exponentials are off by
+3e-5."""
 
 MIN_TERMS = 1 << 14
 """Terms of a sum from which a single accumulator of f32 may be off by more than 2^-11 of it: each

@@ -316,7 +316,10 @@ class Builder:
         copy = onnx.NodeProto()
         copy.CopyFrom(node)
         del copy.input[:]
-        copy.input.extend("" if value is None else value.name for value in inputs)
+        given = ["" if value is None else value.name for value in inputs]
+        while given and not given[-1]:  # IREE has no lowering for some with an omitted last operand
+            given.pop()
+        copy.input.extend(given)
         names = [
             name and (name if name not in self.values else self.fresh(node.op_type))
             for name in node.output

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
+from mlirfuse.frontends.onnx_repairs.values import Value
 
 
 def rms_norm(value: Value, scale: Value, epsilon: float, axis: int) -> tuple[Value, Value]:
@@ -34,12 +34,15 @@ def skip_simplified_layer_norm(node: Node) -> list[Value | None]:
 
 
 def skip_layer_norm(node: Node) -> list[Value | None]:
-    """A layer norm of the sum of a tensor, a residual and a bias, and the sum."""
-    if node.wants(1) or node.wants(2):
-        raise Unsupported("the moments")
+    """A layer norm of the sum of a tensor, a residual and a bias, its moments, and the sum."""
     total = _sum(node.operand(0), node.operand(1), node.input(4))
     epsilon = float(node.attribute("epsilon", 1e-12))
-    return [layer_norm(total, node.operand(2), node.input(3), epsilon), None, None, total]
+    last, wide = [total.rank - 1], total.cast(TensorProto.FLOAT)
+    mean = wide.reduce("ReduceMean", last, keep=True)
+    centered = wide - mean
+    variance = (centered * centered).reduce("ReduceMean", last, keep=True)
+    inverse = 1.0 / node.builder.add("Sqrt", variance + epsilon)
+    return [layer_norm(total, node.operand(2), node.input(3), epsilon), mean, inverse, total]
 
 
 def group_norm(node: Node) -> Value:
