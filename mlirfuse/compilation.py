@@ -15,7 +15,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.module import FusedModule
 from mlirfuse.support import temporary
-from mlirfuse.support.contained import LOG
+from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.signature import demoted
 from mlirfuse.targets.base import Target
 
@@ -96,6 +96,8 @@ def open_model(
             )
 
     imported = imported_with(attention)
+    if compiler.target.name == "cpu" and not stock and options.feature("sample_loop"):
+        imported = _looped(imported)
     applied = None
     if profile is not None:
         applied = _applied(profile, imported, compiler)
@@ -120,10 +122,24 @@ def open_model(
         yield Compilation(compiler, imported, folder, stock, count_stock, applied)
 
 
+def _looped(imported: ImportedModel) -> ImportedModel:
+    """The model as a loop over samples, where they are independent; else the model itself."""
+    from mlirfuse.frontends.batches import sample_loop
+
+    if imported.at_batch is None:
+        return imported
+    try:
+        return sample_loop.looped(imported) or imported
+    except Exception as error:  # the program for any number of samples is there
+        LOG.warning("sample_loop left out: %s", described(error))
+        trace(error)
+        return imported
+
+
 def _about_open_sizes(imported: ImportedModel) -> list[str]:
     """A note where a file leaves sizes of its inputs open."""
     given = [f"{s.name}:{'x'.join(str(n or '?') for n in s.shape)}" for s in imported.inputs]
-    if imported.frontend != "onnx" or not any("?" in text for text in given):
+    if imported.frontend != "onnx" or imported.by_sample or not any("?" in text for text in given):
         return []
     return [
         f"{imported.source} leaves sizes open ({', '.join(given)}), for which IREE generates most"

@@ -64,6 +64,9 @@ class ImportedModel:
         tensors for PyTorch, arrays of numpy for the others; None where there is none, as for MLIR,
         or for models that change state.
       left_out: repairs of the import that raised -> the messages of their exceptions.
+      at_batch: imports the model for a number of samples, where its open sizes are the numbers of
+        samples in the first dimensions of arguments; None where they are others.
+      by_sample: whether the module is a loop over samples.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
     """
@@ -83,6 +86,8 @@ class ImportedModel:
     has_state: bool = False
     has_angles: bool = False
     reference: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    at_batch: Callable[[int], ImportedModel] | None = None
+    by_sample: bool = False
     normalized: bool = False
     sizes: tuple[DynamicSize, ...] = ()
     left_out: Mapping[str, str] = dataclasses.field(default_factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.support.shapes import Shape
 from mlirfuse.support.signature import TensorSpec
 
 if TYPE_CHECKING:
@@ -103,10 +104,38 @@ def import_file(
     )
     imported.inputs = _stated(imported.inputs, inputs)
     imported.outputs = _stated(imported.outputs, outputs)
+    imported.at_batch = _at_batch(path, inputs, example_inputs, function, timeout)
     names = [value.name for value in inputs]
     imported.reference = lambda flat: _evaluated(
         path, {**numbers, **dict(zip(names, flat, strict=True))}
     )
+    return imported
+
+
+def _at_batch(
+    path: Path,
+    inputs: Sequence[onnx.ValueInfoProto],
+    example_inputs: Any,
+    function: str,
+    timeout: float | None,
+) -> Callable[[int], ImportedModel] | None:
+    """The import for a number of samples; None where other sizes are open."""
+    shapes = {v.name: list(v.type.tensor_type.shape.dim) for v in inputs}
+    opened = [d for shape in shapes.values() for d in shape if not d.dim_value > 0]
+    first = [shape[0] for shape in shapes.values() if shape and not shape[0].dim_value > 0]
+    symbols = {d.dim_param for d in first}
+    if example_inputs is not None or not first or len(first) != len(opened):
+        return None
+    if len(first) > 1 and (len(symbols) > 1 or not all(symbols)):
+        return None
+
+    def imported(number: int) -> ImportedModel:
+        given = {
+            name: Shape(tuple(d.dim_value if d.dim_value > 0 else number for d in shape))
+            for name, shape in shapes.items()
+        }
+        return import_file(path, given, function=function, timeout=timeout)
+
     return imported
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,8 @@ from mlirfuse.frontends.torch_quiet import quiet
 
 if TYPE_CHECKING:
     import torch
+
+    from mlirfuse.support.signature import TensorSpec
 
 ATTENTION = ("auto", "decomposed", "whole")
 """Values of `attention=`. `auto` is `decomposed`: the fusion passes recognize that form, and raise
@@ -67,9 +70,53 @@ def import_module(
         raise ImportFailedError(
             f"{source}: torch.export cannot export it: {type(error).__name__}: {one_line(error)}"
         ) from error
-    return import_program(
-        program, source=source, function=function, attention=attention, timeout=timeout
-    )
+    common: dict[str, Any] = {"function": function, "attention": attention, "timeout": timeout}
+    imported = import_program(program, source=source, **common)
+    if dynamic_shapes is not None and _is_batch(imported):
+        imported.at_batch = functools.partial(
+            _import_batch, model, args, kwargs, imported.inputs, common
+        )
+    return imported
+
+
+def _is_batch(imported: ImportedModel) -> bool:
+    """Whether the open sizes are one number of samples, in the first dimensions of arguments."""
+    opened = {
+        (index, axis)
+        for index, spec in enumerate(imported.inputs)
+        for axis, size in enumerate(spec.shape)
+        if size is None
+    }
+    if not opened or any(axis for _, axis in opened):
+        return False
+    return len(opened) == 1 or any(opened <= set(size.dimensions) for size in imported.sizes)
+
+
+def _import_batch(
+    model: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    inputs: Sequence[TensorSpec],
+    common: Mapping[str, Any],
+    number: int,
+) -> ImportedModel:
+    """The import for a number of samples, each of which is the first of the example inputs.
+
+    Raises:
+      UsageError: the example inputs hold other tensors than the program takes.
+    """
+    import torch
+    from torch.utils import _pytree as pytree
+
+    leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
+    tensors = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    if len(tensors) != len(inputs):
+        raise UsageError(f"{len(tensors)} tensors for a program that takes {len(inputs)}")
+    for n, spec in zip(tensors, inputs, strict=True):
+        if None in spec.shape:
+            leaves[n] = leaves[n][:1].expand(number, *leaves[n].shape[1:]).contiguous()
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
+    return import_module(model, kwargs or args, **common)
 
 
 def import_program(

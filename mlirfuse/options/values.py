@@ -36,10 +36,17 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
         "replace groups by kernels: in MLIR's vector dialect on CPUs, of Triton on CUDA and ROCm"
         " where it is installed",
     ),
+    "sample_loop": (
+        True,
+        "compute batches of any number of independent samples on CPUs in a loop over them",
+    ),
 }
 """Code generation features: name -> (on by default, summary)."""
 
-OWN_FEATURES = ("batch_scheduling", "cuda_graph", "fallback", "guard", "inline_calls", "kernels")
+OWN_FEATURES = (
+    *("batch_scheduling", "cuda_graph", "fallback", "guard", "inline_calls", "kernels"),
+    *("sample_loop",),
+)
 """Features of ours and not of a code generator: every target has them."""
 
 _TRUE = frozenset({"on", "true", "yes", "1"})

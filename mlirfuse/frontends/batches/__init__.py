@@ -1,0 +1,1 @@
+"""Programs for any number of samples, as a loop over samples."""

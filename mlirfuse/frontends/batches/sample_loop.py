@@ -1,0 +1,197 @@
+"""A program for any number of samples as a loop over a program for one.
+
+    main(x: ?x3x224x224)  becomes  for i: y[i] = main_sample(x[i])
+
+IREE generates slow code for a dimension of unknown size, and kernels for CPUs have static sizes.
+Where the samples of a batch do not depend on each other, one of them at a time is as fast as a
+program of its size, and CPUs have too few cores to compute several at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from iree.compiler import ir, passmanager
+
+from mlirfuse.frontends.batches.independence import Dependent, Work, analyze, small_array
+from mlirfuse.frontends.lowering import parse_module, write_module
+from mlirfuse.structured.ir import ops
+
+if TYPE_CHECKING:
+    from mlirfuse.frontends.imported import ImportedModel
+    from mlirfuse.support.signature import TensorSpec
+
+MAX_FEW_ROWS = 0.2
+"""Share of the work up to which products may have few rows a sample: a batch reads their weights
+once, a loop once for each sample."""
+
+_SAMPLE = "main_sample"
+
+
+def looped(imported: ImportedModel) -> ImportedModel | None:
+    """The model as a loop over samples; None where the samples are not proved independent.
+
+    Args:
+      imported: has `at_batch`, and is not changed.
+
+    Raises:
+      ImportFailedError, CompileFailedError: as the import for a number of samples.
+    """
+    if imported.at_batch is None or imported.has_state:
+        return None
+    batched = [None in spec.shape for spec in imported.inputs]
+    one, two = (imported.at_batch(number) for number in (1, 2))
+    if not (_fits(imported.inputs, one.inputs) and _fits(imported.outputs, one.outputs)):
+        return None
+    try:
+        with ir.Context():
+            module = parse_module(two.path, two.source)
+            pair = _numbers(module)
+            passmanager.PassManager.parse(
+                "builtin.module(util.func(linalg-generalize-named-ops))"
+            ).run(module.operation)
+            work = analyze(_function(module), batched)
+        if not _pays(work):
+            return None
+        with ir.Context():
+            module = parse_module(one.path, one.source)
+            if _numbers(module) != pair:  # a number depends on the size of the batch
+                return None
+            _wrap(module, batched)
+            # Not over the file, which the module's weights are in.
+            path = one.path.with_name("looped.mlirbc")
+            write_module(module, path)
+    except Dependent:
+        return None
+    return dataclasses.replace(
+        imported,
+        path=path,
+        workdir=one.workdir,
+        at_batch=None,
+        by_sample=True,
+        left_out=one.left_out,
+    )
+
+
+def _fits(batches: Sequence[TensorSpec], samples: Sequence[TensorSpec]) -> bool:
+    """Whether the tensors of a sample are those of a batch, which may have more of them."""
+    return len(batches) == len(samples) and all(
+        (b.dtype, b.order, tuple(1 if n is None else n for n in b.shape))
+        == (s.dtype, s.order, s.shape)
+        for b, s in zip(batches, samples, strict=True)
+    )
+
+
+def _pays(work: Work) -> bool:
+    return work.total > 0 and work.few_rows <= MAX_FEW_ROWS * work.total
+
+
+def _function(module: ir.Module) -> ir.Operation:
+    return next(op.operation for op in module.body if op.operation.name == "util.func")
+
+
+def _numbers(module: ir.Module) -> set[str]:
+    """The numbers that a module computes with, besides indices and large constants.
+
+    A number that differs between two sizes of a batch depends on the size. Each is taken once: how
+    often it is written depends on the size, too.
+    """
+    found: set[str] = set()
+
+    def visit(op: ir.Operation) -> None:
+        if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.IndexType):
+            value = op.attributes["value"]
+            array = small_array(value)
+            if not ops.shape(op.results[0]):
+                found.add(str(value))
+            elif array is not None:
+                found.add(f"{array.dtype} {np.unique(array).tobytes().hex()}")
+        for region in op.regions:
+            for block in region.blocks:
+                for inner in block.operations:
+                    visit(inner.operation)
+
+    visit(module.operation)
+    return found
+
+
+def _wrap(module: ir.Module, batched: Sequence[bool]) -> None:
+    """Makes the function of a module that of a sample, and adds the loop as `main`."""
+    function = _function(module)
+    kind = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    name = ops.symbol_name(function)
+    function.attributes["sym_name"] = ir.StringAttr.get(_SAMPLE)
+    function.attributes["sym_visibility"] = ir.StringAttr.get("private")
+    text = _loop(name, kind.inputs, kind.results, batched)
+    parsed = ir.Module.parse(f"module {{\n{text}\n}}")
+    loop = next(op.operation for op in parsed.body if ops.symbol_name(op.operation) == name)
+    loop.detach_from_parent()
+    module.body.append(loop)
+    module.operation.verify()
+
+
+def _loop(
+    name: str, inputs: Sequence[ir.Type], results: Sequence[ir.Type], batched: Sequence[bool]
+) -> str:
+    whole = [_open(kind) if has else str(kind) for kind, has in zip(inputs, batched, strict=True)]
+    opened = [_open(kind) for kind in results]
+    first = list(batched).index(True)
+    numbers = range(len(results))
+    lines = [
+        f"util.func private @{_SAMPLE}({', '.join(map(str, inputs))}) -> ({_types(results)})",
+        f"util.func public @{name}({_named('%x', whole)}) -> ({', '.join(opened)}) {{",
+        "%zero = arith.constant 0 : index",
+        "%one = arith.constant 1 : index",
+        f"%count = tensor.dim %x{first}, %zero : {whole[first]}",
+        *(f"%empty{n} = tensor.empty(%count) : {opened[n]}" for n in numbers),
+        f"%y:{len(results)} = scf.for %i = %zero to %count step %one iter_args("
+        + ", ".join(f"%to{n} = %empty{n}" for n in numbers)
+        + f") -> ({', '.join(opened)}) {{",
+    ]
+    given = []
+    for index, (kind, has) in enumerate(zip(inputs, batched, strict=True)):
+        given.append(f"%sample{index}" if has else f"%x{index}")
+        if has:
+            lines.append(
+                f"%sample{index} = tensor.extract_slice %x{index}{_place(kind)} :"
+                f" {whole[index]} to {kind}"
+            )
+    lines += [
+        f"%made:{len(results)} = util.call @{_SAMPLE}({', '.join(given)}) :"
+        f" ({_types(inputs)}) -> ({_types(results)})",
+        *(
+            f"%next{n} = tensor.insert_slice %made#{n} into %to{n}{_place(results[n])} :"
+            f" {results[n]} into {opened[n]}"
+            for n in numbers
+        ),
+        f"scf.yield {', '.join(f'%next{n}' for n in numbers)} : {', '.join(opened)}",
+        "}",
+        f"util.return {', '.join(f'%y#{n}' for n in numbers)} : {', '.join(opened)}",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _open(kind: ir.Type) -> str:
+    """The type of any number of samples."""
+    return re.sub(r"^tensor<1x", "tensor<?x", str(kind))
+
+
+def _types(kinds: Sequence[ir.Type]) -> str:
+    return ", ".join(map(str, kinds))
+
+
+def _named(prefix: str, kinds: Sequence[str]) -> str:
+    return ", ".join(f"{prefix}{n}: {kind}" for n, kind in enumerate(kinds))
+
+
+def _place(kind: ir.Type) -> str:
+    """Offsets, sizes and strides of sample `%i`."""
+    sizes = ir.RankedTensorType(kind).shape
+    rest = ", 0" * (len(sizes) - 1)
+    ones = ", ".join("1" for _ in sizes)
+    return f"[%i{rest}] [{', '.join(map(str, sizes))}] [{ones}]"
