@@ -147,9 +147,9 @@ def _loop(
         "%zero = arith.constant 0 : index",
         "%one = arith.constant 1 : index",
         f"%count = tensor.dim %x{first}, %zero : {whole[first]}",
-        *(f"%empty{n} = tensor.empty(%count) : {opened[n]}" for n in numbers),
+        *(line for n in numbers for line in _zeros(n, results[n], opened[n])),
         f"%y:{len(results)} = scf.for %i = %zero to %count step %one iter_args("
-        + ", ".join(f"%to{n} = %empty{n}" for n in numbers)
+        + ", ".join(f"%to{n} = %zeros{n}" for n in numbers)
         + f") -> ({', '.join(opened)}) {{",
     ]
     given = []
@@ -174,6 +174,27 @@ def _loop(
         "}",
     ]
     return "\n".join(lines)
+
+
+def _zeros(number: int, kind: ir.Type, opened: str) -> list[str]:
+    """The tensor that a loop writes results into.
+
+    Without zeros IREE 3.13 allocates several of them as one, and its program fails when it copies a
+    part of that.
+
+    Raises:
+      Dependent: an element type without a zero.
+    """
+    element = ir.RankedTensorType(kind).element_type
+    if not isinstance(element, ir.FloatType | ir.IntegerType):
+        raise Dependent(f"results of {element}")
+    zero = "0.0" if isinstance(element, ir.FloatType) else "0"
+    return [
+        f"%zero{number} = arith.constant {zero} : {element}",
+        f"%empty{number} = tensor.empty(%count) : {opened}",
+        f"%zeros{number} = linalg.fill ins(%zero{number} : {element}) outs(%empty{number} :"
+        f" {opened}) -> {opened}",
+    ]
 
 
 def _open(kind: ir.Type) -> str:
