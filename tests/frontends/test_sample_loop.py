@@ -66,7 +66,71 @@ INDEPENDENT = {
     ),
 }
 
+
+def chosen(number, computed=""):
+    """Channels of samples by indices, of the sample with a number that the body has."""
+    return f"""%i = arith.constant dense<[2, 0]> : tensor<2xi64>
+      %n = tensor.empty() : tensor<2xi64>
+      %own = linalg.generic {{indexing_maps = [affine_map<(a) -> (a)>],
+        iterator_types = ["parallel"]}} outs(%n : tensor<2xi64>) {{
+      ^bb0(%o: i64):
+        %d = linalg.index 0 : index
+        %c = arith.index_cast %d : index to i64
+        linalg.yield %c : i64 }} -> tensor<2xi64>
+      %e = tensor.empty() : tensor<2x2xf32>
+      %zero = arith.constant 0 : i64
+      %two = arith.constant 2 : i64
+      %y = linalg.generic {{indexing_maps = [affine_map<(a, b) -> (a)>,
+        affine_map<(a, b) -> (b)>, {ROWS}], iterator_types = ["parallel", "parallel"]}}
+        ins(%own, %i : tensor<2xi64>, tensor<2xi64>) outs(%e : tensor<2x2xf32>) {{
+      ^bb0(%s: i64, %c: i64, %o: f32):
+        {computed}
+        %below = arith.cmpi slt, {number}, %zero : i64
+        %wrapped = arith.addi {number}, %two : i64
+        %at = arith.select %below, %wrapped, {number} : i64
+        %p = arith.index_cast %at : i64 to index
+        %q = arith.index_cast %c : i64 to index
+        %v = tensor.extract %x[%p, %q] : tensor<2x4xf32>
+        linalg.yield %v : f32 }} -> tensor<2x2xf32>
+      util.return %y : tensor<2x2xf32>"""
+
+
+INDEPENDENT["a mask of each window"] = (
+    "%w: tensor<2x2x3xf32>",
+    "tensor<2x2x3xf32>",
+    f"""%c = arith.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [1.0, 2.0, 3.0],
+          [4.0, 5.0, 6.0]]> : tensor<4x3xf32>
+        %x = tensor.collapse_shape %w [[0, 1], [2]] : tensor<2x2x3xf32> into tensor<4x3xf32>
+        %e = tensor.empty() : tensor<4x3xf32>
+        %y = linalg.generic {{indexing_maps = [{ROWS}, {ROWS}, {ROWS}],
+          iterator_types = ["parallel", "parallel"]}}
+          ins(%x, %c : tensor<4x3xf32>, tensor<4x3xf32>) outs(%e : tensor<4x3xf32>) {{
+        ^bb0(%a: f32, %b: f32, %o: f32):
+          %s = arith.addf %a, %b : f32
+          linalg.yield %s : f32 }} -> tensor<4x3xf32>
+        %r = tensor.expand_shape %y [[0, 1], [2]] output_shape [2, 2, 3]
+          : tensor<4x3xf32> into tensor<2x2x3xf32>
+        util.return %r : tensor<2x2x3xf32>""",
+)
+INDEPENDENT["a sample by its own number"] = (
+    "%x: tensor<2x4xf32>",
+    "tensor<2x2xf32>",
+    chosen("%s"),
+)
+
 DEPENDENT = {
+    "another sample by its number": (
+        "%x: tensor<2x4xf32>",
+        "tensor<2x2xf32>",
+        chosen("%t", "%one = arith.constant 1 : i64\n%t = arith.subi %one, %s : i64"),
+        "computed indices",
+    ),
+    "a sample by the number of a channel": (
+        "%x: tensor<2x4xf32>",
+        "tensor<2x2xf32>",
+        chosen("%c"),
+        "computed indices",
+    ),
     "a sum over samples": (
         "%x: tensor<2x4xf32>",
         "tensor<4xf32>",

@@ -1,8 +1,8 @@
 """Whether the samples of a batch are computed independently of each other.
 
 The analysis follows the dimension of the samples through a module of static sizes. A tensor without
-samples may be the same along a dimension that samples are combined with, as a bias is that was
-repeated for each of them.
+samples may repeat along a dimension that samples are combined with, as a bias does that was written
+for each of them. A sample may be read by its own number.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from iree.compiler import ir
 
+from mlirfuse.structured.expr.predicates import SLT
 from mlirfuse.structured.ir import ops
 
 COMPARED_ELEMENTS = 1 << 20
@@ -49,12 +50,14 @@ class _State:
     Attributes:
       axis: the dimension of the samples; None where it has none.
       rows: elements of that dimension that one sample has.
-      uniform: dimensions along which all elements are the same.
+      periods: dimension -> the number of elements after which they repeat.
+      counted: the dimension whose indices are the elements; None for others.
     """
 
     axis: int | None = None
     rows: int = 1
-    uniform: frozenset[int] = frozenset()
+    periods: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    counted: int | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -131,18 +134,17 @@ class _Analysis:
 
     @staticmethod
     def _same(op: ir.Operation) -> _State:
-        return _State(uniform=frozenset(range(len(ops.shape(op.results[0])))))
+        return _State(periods=dict.fromkeys(range(len(ops.shape(op.results[0]))), 1))
 
     @staticmethod
     def _constant(op: ir.Operation) -> _State:
         attribute, rank = op.attributes["value"], len(ops.shape(op.results[0]))
         if isinstance(attribute, ir.DenseElementsAttr) and ir.DenseElementsAttr(attribute).is_splat:
-            return _State(uniform=frozenset(range(rank)))
+            return _State(periods=dict.fromkeys(range(rank), 1))
         array = small_array(attribute)
         if array is None:
             return _State()
-        same = (d for d in range(rank) if (array == array.take([0], d)).all())
-        return _State(uniform=frozenset(same))
+        return _State(periods={d: n for d in range(rank) if (n := _period(array, d))})
 
     def _kept(self, op: ir.Operation) -> _State:
         return self._of(op.operands[0])
@@ -151,7 +153,8 @@ class _Analysis:
         found, axis = self._of(op.operands[0]), ops.softmax_axis(op)
         if found.axis == axis:
             raise Dependent("softmax over samples")
-        return _State(found.axis, found.rows, found.uniform - {axis})
+        kept = {d: n for d, n in found.periods.items() if d != axis}
+        return _State(found.axis, found.rows, kept)
 
     def _pad(self, op: ir.Operation) -> _State:
         found, amounts = self._of(op.operands[0]), ops.padding_amounts(op)
@@ -161,7 +164,7 @@ class _Analysis:
             return _State()
         if found.axis is not None and any(amounts[found.axis]):
             raise Dependent("padding between samples")
-        kept = frozenset(d for d in found.uniform if not any(amounts[d]))
+        kept = {d: n for d, n in found.periods.items() if not any(amounts[d])}
         return _State(found.axis, found.rows, kept)
 
     def _concat(self, op: ir.Operation) -> _State:
@@ -170,14 +173,14 @@ class _Analysis:
     def _joined(self, parts: Sequence[ir.Value], axis: int | None) -> _State:
         """Tensors beside each other along an axis; in one another for None."""
         found = [self._of(part) for part in parts]
-        uniform = frozenset.intersection(*(state.uniform for state in found)) - {axis}
+        shared = set.intersection(*(set(state.periods) for state in found)) - {axis}
         batched = {(s.axis, s.rows) for s in found if s.axis is not None}
         if not batched:
-            return _State(uniform=uniform)
+            return _State(periods={d: math.lcm(*(s.periods[d] for s in found)) for d in shared})
         ((position, rows),) = batched if len(batched) == 1 else ((None, 0),)
         if position is None or position == axis:
             raise Dependent("samples beside others")
-        if any(s.axis is None and position not in s.uniform for s in found):
+        if any(s.axis is None and not _repeats(s, position, rows) for s in found):
             raise Dependent("samples beside other tensors")
         return _State(position, rows)
 
@@ -189,8 +192,12 @@ class _Analysis:
             raise Dependent("a part of the samples")
         places = _places(list(op.attributes["static_sizes"]), ops.shape(result))
         axis = None if found.axis is None else places[found.axis]
-        uniform = frozenset(p for d in found.uniform if (p := places[d]) is not None)
-        return _State(axis, found.rows, uniform)
+        periods = {
+            place: n
+            for d, n in found.periods.items()
+            if d in kept and (place := places[d]) is not None
+        }
+        return _State(axis, found.rows, periods)
 
     def _insert_slice(self, op: ir.Operation) -> _State:
         part, whole = op.operands[0], op.operands[1]
@@ -206,9 +213,22 @@ class _Analysis:
     def _expand(self, op: ir.Operation) -> _State:
         found, sizes = self._of(op.operands[0]), ops.shape(op.results[0])
         groups = ops.reassociation(op)
-        uniform = frozenset(d for g in found.uniform for d in groups[g])
+        periods: dict[int, int] = {}
+        for group, period in found.periods.items():
+            for axis in groups[group]:
+                inner = math.prod(sizes[d] or 0 for d in groups[group] if d > axis)
+                if inner % period == 0:
+                    periods[axis] = 1
+                elif period % inner == 0 and period // inner < (sizes[axis] or 0):
+                    periods[axis] = period // inner
+                else:
+                    break
         if found.axis is None:
-            return _State(uniform=uniform)
+            counted = None
+            if found.counted is not None:
+                wide = [d for d in groups[found.counted] if sizes[d] != 1]
+                counted = wide[0] if len(wide) == 1 else None
+            return _State(periods=periods, counted=counted)
         rows = found.rows
         for axis in groups[found.axis]:
             size = sizes[axis] or 0
@@ -217,43 +237,50 @@ class _Analysis:
             inner = math.prod(sizes[d] or 0 for d in groups[found.axis] if d > axis)
             if rows % inner:
                 raise Dependent("a dimension of parts of samples")
-            return _State(axis, rows // inner, uniform)
+            return _State(axis, rows // inner, periods)
         raise Dependent("no dimension of samples")
 
     def _collapse(self, op: ir.Operation) -> _State:
         found, sizes = self._of(op.operands[0]), ops.shape(op.operands[0])
         groups = ops.reassociation(op)
-        uniform = frozenset(n for n, g in enumerate(groups) if found.uniform.issuperset(g))
+        periods: dict[int, int] = {}
+        for number, group in enumerate(groups):
+            wide = [d for d in group if sizes[d] != 1]
+            if all(found.periods.get(d) == 1 for d in wide):
+                periods[number] = 1
+            elif wide and wide[0] in found.periods:
+                inner = math.prod(sizes[d] or 0 for d in wide[1:])
+                periods[number] = found.periods[wide[0]] * inner
         if found.axis is None:
-            return _State(uniform=uniform)
+            return _State(periods=periods)
         position = next(n for n, group in enumerate(groups) if found.axis in group)
         if any(sizes[d] != 1 for d in groups[position] if d < found.axis):
             raise Dependent("samples inside of a dimension")
         inner = math.prod(sizes[d] or 0 for d in groups[position] if d > found.axis)
-        return _State(position, found.rows * inner, uniform)
+        return _State(position, found.rows * inner, periods)
 
     def _generic(self, op: ir.Operation) -> None:
         maps = [_accesses(attribute) for attribute in op.attributes["indexing_maps"]]
         states = [self._of(value) for value in op.operands]
-        indices, captured = _body(op)
-        if any(self._of(value).axis is not None for value in captured):
-            raise Dependent("elements of samples by computed indices")
         batched = {
             (access[state.axis][0], state.rows)
             for access, state in zip(maps, states, strict=True)
             if state.axis is not None
         }
+        chosen = self._own_samples(op, maps, states)
+        batched |= {(loop, 1) for loop in chosen.values()}
+        indices = _indices(op, chosen)
         if not batched:
             self._without_samples(op, maps, states, indices)
             return
         ((loop, rows),) = batched if len(batched) == 1 else ((None, 0),)
         if loop is None or loop in indices or ops.iterator_types(op)[loop] != "parallel":
             raise Dependent("samples that meet in a loop")
-        for access, state in zip(maps, states, strict=True):
+        for number, (access, state) in enumerate(zip(maps, states, strict=True)):
             for position, (plain, used) in enumerate(access):
-                if loop not in used or position == state.axis:
+                if loop not in used or position == state.axis or number in chosen:
                     continue
-                if state.axis is not None or plain != loop or position not in state.uniform:
+                if state.axis is not None or plain != loop or not _repeats(state, position, rows):
                     raise Dependent("samples and a dimension of another tensor")
         first = ops.num_inputs(op)
         for access, result in zip(maps[first:], op.results, strict=True):
@@ -271,19 +298,60 @@ class _Analysis:
         indices: set[int],
     ) -> None:
         for access, result in zip(maps[ops.num_inputs(op) :], op.results, strict=True):
-            uniform = {
-                position
-                for position, (loop, _) in enumerate(access)
-                if loop is not None
-                and loop not in indices
-                and all(
-                    plain == loop and place in state.uniform
+            periods = {}
+            for position, (loop, _) in enumerate(access):
+                if loop is None or loop in indices:
+                    continue
+                read = [
+                    state.periods.get(place, 0) if plain == loop else 0
                     for other, state in zip(maps, states, strict=True)
                     for place, (plain, used) in enumerate(other)
                     if loop in used
-                )
-            }
-            self.states[result] = _State(uniform=frozenset(uniform))
+                ]
+                if all(read):
+                    periods[position] = math.lcm(1, *read)
+            self.states[result] = _State(periods=periods, counted=_counted(op, access))
+
+    def _own_samples(
+        self, op: ir.Operation, maps: Sequence[_Access], states: Sequence[_State]
+    ) -> dict[object, int]:
+        """The loops whose index is the number of a sample that the body of an op reads.
+
+        Returns:
+          Operand, or op of the body, that is that index -> the loop.
+
+        Raises:
+          Dependent: the body reads samples by other numbers.
+        """
+        chosen: dict[object, int] = {}
+        if not len(op.regions):
+            return chosen
+        block = op.regions[0].blocks[0]
+        arguments = {argument: n for n, argument in enumerate(block.arguments)}
+        for value in _captured(op):
+            state = self._of(value)
+            if state.axis is None:
+                continue
+            for user in ops.users(value):
+                if user.block != block:
+                    continue
+                if user.name != "tensor.extract" or state.rows != 1:
+                    raise Dependent("elements of samples by computed indices")
+                source = _index_source(user.operands[1 + state.axis])
+                number = arguments.get(source)
+                if number is not None:
+                    position = states[number].counted
+                    loop = None if position is None else maps[number][position][0]
+                    key: object = number
+                else:
+                    inner = ops.defining_op(source)
+                    is_index = inner is not None and inner.name == "linalg.index"
+                    loop = int(inner.attributes["dim"].value) if is_index and inner else None
+                    key = inner
+                if loop is None or not _only_chooses(source, state.axis, self._of):
+                    raise Dependent("elements of samples by computed indices")
+                chosen[key] = loop
+        return chosen
 
     def _count(
         self,
@@ -298,7 +366,7 @@ class _Analysis:
         weights = [
             {d for _, used in access for d in used}
             for access, state in zip(maps[: ops.num_inputs(op)], states, strict=False)
-            if state.axis is None and len(state.uniform) < len(access)
+            if state.axis is None and any(state.periods.get(d) != 1 for d in range(len(access)))
         ]
         if "reduction" not in kinds or not weights:
             return
@@ -327,13 +395,88 @@ def _accesses(attribute: ir.Attribute) -> _Access:
     return found
 
 
-def _body(op: ir.Operation) -> tuple[set[int], list[ir.Value]]:
-    """The loops whose indices the body of an op reads, and the tensors that it reads."""
-    indices: set[int] = set()
-    for inner in op.regions[0].blocks[0].operations if len(op.regions) else ():
-        if inner.operation.name == "linalg.index":
-            indices.add(int(inner.operation.attributes["dim"].value))
-    return indices, [v for v in _read(op) if v not in list(op.operands)]
+def _indices(op: ir.Operation, chosen: Mapping[object, int]) -> set[int]:
+    """The loops whose indices the body of an op reads, besides to choose a sample."""
+    return {
+        int(inner.operation.attributes["dim"].value)
+        for inner in (op.regions[0].blocks[0].operations if len(op.regions) else ())
+        if inner.operation.name == "linalg.index" and inner.operation not in chosen
+    }
+
+
+def _captured(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that the body of an op reads."""
+    held = list(op.operands)
+    found = (v for v in _read(op) if v not in held and ops.ranked(v) is not None)
+    return list(dict.fromkeys(found))
+
+
+_CHOOSING = frozenset({"arith.cmpi", "arith.addi", "arith.select", "arith.index_cast"})
+"""Ops that turn an index, which may be negative, into that of an element."""
+
+
+def _index_source(index: ir.Value) -> ir.Value:
+    """The number that an index is, with the size added where it is negative."""
+    op = ops.defining_op(index)
+    if op is None or op.name not in ("arith.index_cast", "arith.select"):
+        return index
+    if op.name == "arith.index_cast":
+        return _index_source(op.operands[0])
+    condition, added = ops.defining_op(op.operands[0]), ops.defining_op(op.operands[1])
+    number = op.operands[2]
+    wraps = (
+        condition is not None
+        and added is not None
+        and (condition.name, added.name) == ("arith.cmpi", "arith.addi")
+        and condition.operands[0] == number
+        and added.operands[0] == number
+        and ops.predicate(condition) == SLT
+        and ops.constant(condition.operands[1]) == 0
+    )
+    return _index_source(number) if wraps else index
+
+
+def _only_chooses(number: ir.Value, axis: int, state: Callable[[ir.Value], _State]) -> bool:
+    """Whether a number is used as the index of samples alone."""
+    for user in ops.users(number):
+        if user.name == "tensor.extract":
+            places = [n for n, v in enumerate(user.operands) if v == number]
+            if places != [1 + axis] or state(user.operands[0]).axis != axis:
+                return False
+        elif user.name not in _CHOOSING or not _only_chooses(user.results[0], axis, state):
+            return False
+    return True
+
+
+def _counted(op: ir.Operation, access: _Access) -> int | None:
+    """The dimension of a result whose indices are its elements."""
+    if not len(op.regions):
+        return None
+    (value,) = list(op.regions[0].blocks[0].operations)[-1].operation.operands[:1] or (None,)
+    source = None if value is None else ops.defining_op(value)
+    if source is not None and source.name == "arith.index_cast":
+        source = ops.defining_op(source.operands[0])
+    if source is None or source.name != "linalg.index":
+        return None
+    loop = int(source.attributes["dim"].value)
+    found = [position for position, (plain, _) in enumerate(access) if plain == loop]
+    return found[0] if len(found) == 1 else None
+
+
+def _period(array: np.ndarray, axis: int) -> int:
+    """The number of elements after which those along an axis repeat; 0 where they do not."""
+    size = array.shape[axis]
+    for period in (1, size // 2):
+        if size and period and size % period == 0 and period < max(size, 2):
+            parts = np.split(array, size // period, axis)
+            if all((part == parts[0]).all() for part in parts):
+                return period
+    return 0
+
+
+def _repeats(state: _State, axis: int, rows: int) -> bool:
+    """Whether a tensor is the same for each sample of so many rows along an axis."""
+    return axis in state.periods and rows % state.periods[axis] == 0
 
 
 def _read(op: ir.Operation) -> list[ir.Value]:
