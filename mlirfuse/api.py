@@ -49,7 +49,8 @@ def compile(
     Args:
       model: a `torch.nn.Module`, an exported program, a JAX function, MLIR, the path of a model
         file, or `package.module:function`; see `mlirfuse.frontends.import_model`.
-      example_inputs: arguments of a module or function: a tuple, or a mapping of keywords.
+      example_inputs: arguments of a module or function: a tuple, or a mapping of keywords. For an
+        `.onnx` file, arguments whose sizes take the place of those that it leaves open.
       target: `cpu`, `cuda:sm_90`, `rocm:gfx942`, `vulkan:ampere`, ...
       options: the switches, instead of `switches`.
       dynamic_shapes: for PyTorch, as `torch.export.export` takes them.
@@ -149,9 +150,7 @@ def _guard(
 
 def _has_open_sizes(model: Any) -> bool:
     """Whether a model is the path of a file that example inputs give the sizes of."""
-    from mlirfuse.frontends import kind_of_file
-
-    return isinstance(model, str | os.PathLike) and kind_of_file(Path(model)) == "onnx"
+    return isinstance(model, str | os.PathLike) and os.fspath(model).endswith(".onnx")
 
 
 def fuse(
