@@ -23,6 +23,7 @@ OWN_MAIN = {
     "conformance": "benchmarks.conformance.run",
     "breadth": "benchmarks.breadth.run",
     "models": "benchmarks.families.run",
+    "packages": "benchmarks.packages.run",
     "tune": "benchmarks.tune.measure",
     "fusion_plans": "benchmarks.fusion_plans.run",
     "fusion_plan_speed": "benchmarks.fusion_plans.speed",

@@ -10,6 +10,7 @@ from benchmarks.breadth import report
 from benchmarks.cpu import record as cpu_record
 from benchmarks.cpu import report as cpu_report
 from benchmarks.families import report as families
+from benchmarks.packages import report as packages
 from benchmarks.suites import SUITES
 from mlirfuse.core import MlirfuseError
 
@@ -44,6 +45,9 @@ def render(folder: Path = results.FOLDER) -> str:
     models = folder / families.FILE
     if models.exists():
         parts.append(families.markdown(json.loads(models.read_text("utf-8"))))
+    networks = folder / packages.FILE
+    if networks.exists():
+        parts.append(packages.markdown(json.loads(networks.read_text("utf-8"))))
     parts += filter(None, [cpu_report.markdown(cpu_record.load_all(folder))])
     for name, suite in SUITES.items():
         measured = results.load(name, folder)
