@@ -316,7 +316,15 @@ def test_a_network_of_any_number_of_images():
             torch.testing.assert_close(torch.as_tensor(found[name]), value, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", [Centered, Counted])
+class Alone(Centered):
+    """One sample is computed in another way than several."""
+
+    def forward(self, x):
+        y = self.layer(x)
+        return y.exp() if x.shape[0] == 1 else y
+
+
+@pytest.mark.parametrize("model", [Centered, Counted, Alone])
 def test_a_network_whose_samples_meet_is_no_loop(model):
     assert not is_loop(model().eval(), (torch.randn(4, 3, 8, 8),), ({0: BATCH},))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -50,7 +51,7 @@ def looped(imported: ImportedModel) -> ImportedModel | None:
     try:
         with ir.Context():
             module = parse_module(two.path, two.source)
-            pair = _numbers(module)
+            pair = _content(module)
             passmanager.PassManager.parse(
                 "builtin.module(util.func(linalg-generalize-named-ops))"
             ).run(module.operation)
@@ -59,7 +60,7 @@ def looped(imported: ImportedModel) -> ImportedModel | None:
             return None
         with ir.Context():
             module = parse_module(one.path, one.source)
-            if _numbers(module) != pair:  # a number depends on the size of the batch
+            if _content(module) != pair:
                 return None
             _wrap(module, batched)
             # Not over the file, which the module's weights are in.
@@ -94,29 +95,33 @@ def _function(module: ir.Module) -> ir.Operation:
     return next(op.operation for op in module.body if op.operation.name == "util.func")
 
 
-def _numbers(module: ir.Module) -> set[str]:
-    """The numbers that a module computes with, besides indices and large constants.
+def _content(module: ir.Module) -> tuple[set[str], Counter[str]]:
+    """The numbers that a module computes with, and the scalar operations on floats.
 
-    A number that differs between two sizes of a batch depends on the size. Each is taken once: how
-    often it is written depends on the size, too.
+    Where they differ between two sizes of a batch, the model computes something else for each. A
+    number is taken once: how often it is written depends on the size. Indices and large constants
+    are left out.
     """
-    found: set[str] = set()
+    numbers: set[str] = set()
+    operations: Counter[str] = Counter()
 
     def visit(op: ir.Operation) -> None:
         if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.IndexType):
             value = op.attributes["value"]
             array = small_array(value)
             if not ops.shape(op.results[0]):
-                found.add(str(value))
+                numbers.add(str(value))
             elif array is not None:
-                found.add(f"{array.dtype} {np.unique(array).tobytes().hex()}")
+                numbers.add(f"{array.dtype} {np.unique(array).tobytes().hex()}")
+        elif op.name.startswith("math.") or (op.name.startswith("arith.") and op.name[-1] == "f"):
+            operations[op.name] += 1
         for region in op.regions:
             for block in region.blocks:
                 for inner in block.operations:
                     visit(inner.operation)
 
     visit(module.operation)
-    return found
+    return numbers, operations
 
 
 def _wrap(module: ir.Module, batched: Sequence[bool]) -> None:
