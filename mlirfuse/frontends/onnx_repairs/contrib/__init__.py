@@ -48,7 +48,7 @@ _POOLED = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads",
 _OPERATORS: Mapping[str, Repair] = {
     "Attention": attention.attention,
     "BiasAdd": activations.bias_add,
-    "BiasDropout": activations.inverted_dropout,
+    "BiasDropout": activations.bias_dropout,
     "BiasGelu": activations.gelu,
     "BiasSoftmax": activations.bias_softmax,
     "BiasSplitGelu": activations.bias_split_gelu,

@@ -110,7 +110,7 @@ def bias_softmax(node: Node) -> Value:
     return node.builder.add("Softmax", value + bias, axis=-1)
 
 
-def inverted_dropout(node: Node) -> list[Value | None]:
+def bias_dropout(node: Node) -> list[Value | None]:
     """BiasDropout in inference: the sum of the operands."""
     total, residual = node.operand(0) + node.operand(1), node.input(2)
     if node.wants(1):
