@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse import marks
 from mlirfuse.core import ImportFailedError, MlirfuseError, UsageError, nearest
+from mlirfuse.frontends import torch_batches
 from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.lowering import one_line
@@ -23,8 +24,6 @@ from mlirfuse.frontends.torch_quiet import quiet
 
 if TYPE_CHECKING:
     import torch
-
-    from mlirfuse.support.signature import TensorSpec
 
 ATTENTION = ("auto", "decomposed", "whole")
 """Values of `attention=`. `auto` is `decomposed`: the fusion passes recognize that form, and raise
@@ -72,51 +71,10 @@ def import_module(
         ) from error
     common: dict[str, Any] = {"function": function, "attention": attention, "timeout": timeout}
     imported = import_program(program, source=source, **common)
-    if dynamic_shapes is not None and _is_batch(imported):
-        imported.at_batch = functools.partial(
-            _import_batch, model, args, kwargs, imported.inputs, common
-        )
+    if dynamic_shapes is not None:
+        again = functools.partial(import_module, model, **common)
+        imported.at_batch = torch_batches.of_module(imported, args, kwargs, again)
     return imported
-
-
-def _is_batch(imported: ImportedModel) -> bool:
-    """Whether the open sizes are one number of samples, in the first dimensions of arguments."""
-    opened = {
-        (index, axis)
-        for index, spec in enumerate(imported.inputs)
-        for axis, size in enumerate(spec.shape)
-        if size is None
-    }
-    if not opened or any(axis for _, axis in opened):
-        return False
-    return len(opened) == 1 or any(opened <= set(size.dimensions) for size in imported.sizes)
-
-
-def _import_batch(
-    model: torch.nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    inputs: Sequence[TensorSpec],
-    common: Mapping[str, Any],
-    number: int,
-) -> ImportedModel:
-    """The import for a number of samples, each of which is the first of the example inputs.
-
-    Raises:
-      UsageError: the example inputs hold other tensors than the program takes.
-    """
-    import torch
-    from torch.utils import _pytree as pytree
-
-    leaves, structure = pytree.tree_flatten((args, dict(kwargs)))
-    tensors = [n for n, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    if len(tensors) != len(inputs):
-        raise UsageError(f"{len(tensors)} tensors for a program that takes {len(inputs)}")
-    for n, spec in zip(tensors, inputs, strict=True):
-        if None in spec.shape:
-            leaves[n] = leaves[n][:1].expand(number, *leaves[n].shape[1:]).contiguous()
-    args, kwargs = pytree.tree_unflatten(leaves, structure)
-    return import_module(model, kwargs or args, **common)
 
 
 def import_program(

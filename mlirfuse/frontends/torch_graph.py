@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends import torch_batches
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.torch_layout import memory_order
 from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx
@@ -74,7 +75,9 @@ def import_graph(
     if not boundary.has_tensor():
         raise ImportFailedError(f"{source}: the program would have no tensor among its arguments")
     module.graph.lint()
+    at_batch = torch_batches.of_graph(module, source=source, timeout=timeout)
     imported = lower_fx(module, source=source, function="main", timeout=timeout)
+    imported.at_batch = at_batch
     imported.unflatten = list
     imported.keeps_f64 |= has_f64_tensors(module.graph)
     return GraphModel(imported, tuple(make_arguments), tuple(make_results))

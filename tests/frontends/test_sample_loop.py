@@ -329,6 +329,24 @@ def test_a_network_whose_samples_meet_is_no_loop(model):
     assert not is_loop(model().eval(), (torch.randn(4, 3, 8, 8),), ({0: BATCH},))
 
 
+def test_torch_compile_for_a_second_size():
+    """Dynamo makes the first size a symbol once it sees another one."""
+    torch._dynamo.reset()
+    model = Net().eval()
+    compiled = torch.compile(model, backend="mlirfuse")
+    with torch.no_grad():
+        for number in (4, 3, 6):
+            x, scale = torch.randn(number, 3, 20, 20), torch.tensor(2.0)
+            found, expected = compiled(x, scale), model(x, scale)
+            for name, value in expected.items():
+                torch.testing.assert_close(found[name], value, rtol=1e-4, atol=1e-5)
+    report = mlirfuse.torch_reports()[-1]
+    codes = {kernel.code for kernel in report.kernels if "conv" in kernel.name}
+    assert codes
+    assert "iree" not in codes
+    torch._dynamo.reset()
+
+
 def test_products_of_one_row_are_no_loop():
     model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 8)).eval()
     assert not is_loop(model, (torch.randn(4, 8),), ({0: BATCH},))

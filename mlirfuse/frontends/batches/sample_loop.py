@@ -45,10 +45,8 @@ def looped(imported: ImportedModel) -> ImportedModel | None:
     if imported.at_batch is None or imported.has_state:
         return None
     batched = [None in spec.shape for spec in imported.inputs]
-    one, two = (imported.at_batch(number) for number in (1, 2))
-    if not (_fits(imported.inputs, one.inputs) and _fits(imported.outputs, one.outputs)):
-        return None
     try:
+        two = imported.at_batch(2)
         with ir.Context():
             module = parse_module(two.path, two.source)
             pair = _content(module)
@@ -57,6 +55,9 @@ def looped(imported: ImportedModel) -> ImportedModel | None:
             ).run(module.operation)
             work = analyze(_function(module), batched)
         if not _pays(work):
+            return None
+        one = imported.at_batch(1)
+        if not (_fits(imported.inputs, one.inputs) and _fits(imported.outputs, one.outputs)):
             return None
         with ir.Context():
             module = parse_module(one.path, one.source)
