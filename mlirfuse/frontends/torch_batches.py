@@ -82,20 +82,21 @@ def of_graph(
       timeout: seconds for the lowering; None for no limit.
 
     Returns:
-      The import; None where the graph has no symbolic size, or others than one of samples, which is
-      the first of its arguments.
+      The import; None where the graph takes or returns numbers, has no symbolic size, or others
+      than one of samples, which is the first of its arguments.
     """
     import torch
 
     placeholders = [node.meta["val"] for node in module.graph.find_nodes(op="placeholder")]
+    results = module.graph.output_node().args[0]
+    values = [*placeholders, *(node.meta["val"] for node in results)]
+    if not all(isinstance(value, torch.Tensor) for value in values):
+        return None
     sizes = [size for value in placeholders for size in value.shape]
     opened = [size for size in sizes if not isinstance(size, int)]
     first = [v.shape[0] for v in placeholders if v.dim() and not isinstance(v.shape[0], int)]
     symbols = {size.node.expr for size in opened}
     if len(symbols) != 1 or len(first) != len(opened) or not symbols.pop().is_Symbol:
-        return None
-    results = module.graph.output_node().args[0]
-    if not all(isinstance(node.meta["val"], torch.Tensor) for node in results):
         return None
     kept = _copied(module)
     return functools.partial(_imported, kept, source, timeout)

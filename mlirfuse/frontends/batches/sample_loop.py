@@ -32,6 +32,10 @@ once, a loop once for each sample."""
 
 _SAMPLE = "main_sample"
 
+CHUNK = 16
+"""Samples whose results are collected before they are written to those of all: IREE copies what a
+loop carries in each iteration, 16 samples or a sixteenth of all that often."""
+
 
 def looped(imported: ImportedModel) -> ImportedModel | None:
     """The model as a loop over samples; None where the samples are not proved independent.
@@ -147,43 +151,89 @@ def _loop(
     opened = [_open(kind) for kind in results]
     first = list(batched).index(True)
     numbers = range(len(results))
-    lines = [
-        f"util.func private @{_SAMPLE}({', '.join(map(str, inputs))}) -> ({_types(results)})",
-        f"util.func public @{name}({_named('%x', whole)}) -> ({', '.join(opened)}) {{",
-        "%zero = arith.constant 0 : index",
-        "%one = arith.constant 1 : index",
-        f"%count = tensor.dim %x{first}, %zero : {whole[first]}",
-        *(line for n in numbers for line in _zeros(n, results[n], opened[n])),
-        f"%y:{len(results)} = scf.for %i = %zero to %count step %one iter_args("
-        + ", ".join(f"%to{n} = %zeros{n}" for n in numbers)
-        + f") -> ({', '.join(opened)}) {{",
-    ]
-    given = []
+    given, samples = [], []
     for index, (kind, has) in enumerate(zip(inputs, batched, strict=True)):
         given.append(f"%sample{index}" if has else f"%x{index}")
         if has:
-            lines.append(
-                f"%sample{index} = tensor.extract_slice %x{index}{_place(kind)} :"
+            samples.append(
+                f"%sample{index} = tensor.extract_slice %x{index}{_place('%i', '1', kind)} :"
                 f" {whole[index]} to {kind}"
             )
-    lines += [
+    inner = [
+        "%i = arith.addi %first, %k : index",
+        *samples,
         f"%made:{len(results)} = util.call @{_SAMPLE}({', '.join(given)}) :"
         f" ({_types(inputs)}) -> ({_types(results)})",
         *(
-            f"%next{n} = tensor.insert_slice %made#{n} into %to{n}{_place(results[n])} :"
+            f"%next{n} = tensor.insert_slice %made#{n} into %to{n}{_place('%k', '1', results[n])} :"
             f" {results[n]} into {opened[n]}"
             for n in numbers
         ),
-        f"scf.yield {', '.join(f'%next{n}' for n in numbers)} : {', '.join(opened)}",
-        "}",
-        f"util.return {', '.join(f'%y#{n}' for n in numbers)} : {', '.join(opened)}",
+    ]
+    outer = [
+        "%rest = arith.subi %count, %first : index",
+        "%held = arith.minui %rest, %chunk : index",
+        *(line for n in numbers for line in _zeros(f"part{n}", "%held", results[n])),
+        *_for("%part", "%k", "%held", "%one", "part", "to", "next", opened, inner),
+        *(
+            f"%joined{n} = tensor.insert_slice %part#{n} into"
+            f" %all{n}{_place('%first', '%held', results[n])} : {opened[n]} into {opened[n]}"
+            for n in numbers
+        ),
+    ]
+    return "\n".join(
+        [
+            f"util.func private @{_SAMPLE}({', '.join(map(str, inputs))}) -> ({_types(results)})",
+            f"util.func public @{name}({_named('%x', whole)}) -> ({', '.join(opened)}) {{",
+            "%zero = arith.constant 0 : index",
+            "%one = arith.constant 1 : index",
+            f"%chunk = arith.constant {CHUNK} : index",
+            f"%count = tensor.dim %x{first}, %zero : {whole[first]}",
+            *(line for n in numbers for line in _zeros(f"y{n}", "%count", results[n])),
+            *_for("%y", "%first", "%count", "%chunk", "y", "all", "joined", opened, outer),
+            f"util.return {', '.join(f'%y#{n}' for n in numbers)} : {', '.join(opened)}",
+            "}",
+        ]
+    )
+
+
+def _for(
+    result: str,
+    index: str,
+    end: str,
+    step: str,
+    begin: str,
+    carried: str,
+    last: str,
+    kinds: Sequence[str],
+    body: Sequence[str],
+) -> list[str]:
+    """A loop from zero that carries tensors.
+
+    Args:
+      result: name of its results.
+      index: name of its index.
+      end: name of the index before which it ends.
+      step: name of its step.
+      begin: prefix of the zeros that it begins with.
+      carried: prefix of the tensors in an iteration.
+      last: prefix of those that the iteration makes of them.
+      kinds: their types.
+      body: lines of an iteration.
+    """
+    numbers, types = range(len(kinds)), ", ".join(kinds)
+    held = ", ".join(f"%{carried}{n} = %{begin}{n}_zeros" for n in numbers)
+    return [
+        f"{result}:{len(kinds)} = scf.for {index} = %zero to {end} step {step}"
+        f" iter_args({held}) -> ({types}) {{",
+        *body,
+        f"scf.yield {', '.join(f'%{last}{n}' for n in numbers)} : {types}",
         "}",
     ]
-    return "\n".join(lines)
 
 
-def _zeros(number: int, kind: ir.Type, opened: str) -> list[str]:
-    """The tensor that a loop writes results into.
+def _zeros(name: str, count: str, kind: ir.Type) -> list[str]:
+    """The tensor `NAME_zeros` that a loop writes results into.
 
     Without zeros IREE 3.13 allocates several of them as one, and its program fails when it copies a
     part of that.
@@ -191,14 +241,14 @@ def _zeros(number: int, kind: ir.Type, opened: str) -> list[str]:
     Raises:
       Dependent: an element type without a zero.
     """
-    element = ir.RankedTensorType(kind).element_type
+    element, opened = ir.RankedTensorType(kind).element_type, _open(kind)
     if not isinstance(element, ir.FloatType | ir.IntegerType):
         raise Dependent(f"results of {element}")
     zero = "0.0" if isinstance(element, ir.FloatType) else "0"
     return [
-        f"%zero{number} = arith.constant {zero} : {element}",
-        f"%empty{number} = tensor.empty(%count) : {opened}",
-        f"%zeros{number} = linalg.fill ins(%zero{number} : {element}) outs(%empty{number} :"
+        f"%{name}_zero = arith.constant {zero} : {element}",
+        f"%{name}_empty = tensor.empty({count}) : {opened}",
+        f"%{name}_zeros = linalg.fill ins(%{name}_zero : {element}) outs(%{name}_empty :"
         f" {opened}) -> {opened}",
     ]
 
@@ -216,9 +266,9 @@ def _named(prefix: str, kinds: Sequence[str]) -> str:
     return ", ".join(f"{prefix}{n}: {kind}" for n, kind in enumerate(kinds))
 
 
-def _place(kind: ir.Type) -> str:
-    """Offsets, sizes and strides of sample `%i`."""
+def _place(first: str, count: str, kind: ir.Type) -> str:
+    """Offsets, sizes and strides of samples from one on."""
     sizes = ir.RankedTensorType(kind).shape
     rest = ", 0" * (len(sizes) - 1)
     ones = ", ".join("1" for _ in sizes)
-    return f"[%i{rest}] [{', '.join(map(str, sizes))}] [{ones}]"
+    return f"[{first}{rest}] [{', '.join((count, *map(str, sizes[1:])))}] [{ones}]"
