@@ -139,7 +139,7 @@ def _looped(imported: ImportedModel) -> ImportedModel:
 def _about_open_sizes(imported: ImportedModel) -> list[str]:
     """A note where a file leaves sizes of its inputs open."""
     given = [f"{s.name}:{'x'.join(str(n or '?') for n in s.shape)}" for s in imported.inputs]
-    if imported.frontend != "onnx" or imported.by_sample or not any("?" in text for text in given):
+    if imported.frontend != "onnx" or imported.unlooped or not any("?" in text for text in given):
         return []
     return [
         f"{imported.source} leaves sizes open ({', '.join(given)}), for which IREE generates most"
@@ -265,7 +265,8 @@ class Compilation:
     def build(self) -> tuple[Image, Report]:
         """Compiles into `program`, in another form where IREE refuses this one.
 
-        The forms: convolutions with channels in the order of the model; f32 in place of f64.
+        The forms: convolutions with channels in the order of the model; f32 in place of f64; a
+        batch without a loop over its samples.
         """
         try:
             return self._build()
@@ -273,7 +274,7 @@ class Compilation:
             if self.imported.normalized or error.stage not in ("codegen", "global-optimization"):
                 raise
             failure = error
-        for other in (self._channels_as_written, self._f64_as_f32):
+        for other in (self._channels_as_written, self._f64_as_f32, self._without_loop):
             note = other(failure)
             if note is None:
                 continue
@@ -301,6 +302,13 @@ class Compilation:
             return None
         self.imported = _in_f32(dataclasses.replace(self.imported, keeps_f64=False))
         return f"{F64_AS_F32}, its arguments and results too: {failure}"
+
+    def _without_loop(self, failure: CompileFailedError) -> str | None:
+        """Leaves out the loop over samples from now on; None where there is none."""
+        if self.imported.unlooped is None:
+            return None
+        self.imported = self.imported.unlooped
+        return f"batches are computed as a whole, not in a loop over samples: {failure}"
 
     def _build(self) -> tuple[Image, Report]:
         if self.stock:

@@ -9,7 +9,9 @@ from onnx import numpy_helper, parser
 from torch import nn
 
 import mlirfuse
+from mlirfuse.backend.compiler import Compiler
 from mlirfuse.compilation import open_model
+from mlirfuse.core import CompileFailedError
 from mlirfuse.frontends.batches.independence import Dependent, analyze
 from mlirfuse.options import FusionOptions
 
@@ -293,7 +295,7 @@ class Counted(Centered):
 def is_loop(model, inputs, shapes, **switches):
     options = FusionOptions(**switches)
     with open_model(model, inputs, target="cpu", options=options, dynamic_shapes=shapes) as work:
-        return work.imported.by_sample
+        return work.imported.unlooped is not None
 
 
 def test_a_network_of_any_number_of_images():
@@ -363,6 +365,21 @@ def test_other_open_sizes_are_no_loop():
 def test_the_switch():
     model, x = nn.Conv2d(3, 4, 3).eval(), torch.randn(4, 3, 8, 8)
     assert not is_loop(model, (x,), ({0: BATCH},), disable_feature=("sample_loop",))
+
+
+def test_a_loop_that_iree_refuses_is_left_out(monkeypatch):
+    def refuse(compiler, source, output, **arguments):
+        if b"main_sample" in source.read_bytes():
+            raise CompileFailedError("iree-compile refused", stage="global-optimization")
+        return normalize(compiler, source, output, **arguments)
+
+    normalize = Compiler.normalize
+    monkeypatch.setattr(Compiler, "normalize", refuse)
+    model, x = nn.Conv2d(3, 4, 3).eval(), torch.randn(4, 3, 8, 8)
+    program = mlirfuse.compile(model, (x,), dynamic_shapes=({0: BATCH},), cache=False)
+    assert "not in a loop over samples" in program.report.notes[0]
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(program(x)), model(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_batch_of_an_onnx_file(tmp_path):

@@ -78,7 +78,7 @@ def looped(imported: ImportedModel) -> ImportedModel | None:
         path=path,
         workdir=one.workdir,
         at_batch=None,
-        by_sample=True,
+        unlooped=imported,
         left_out=one.left_out,
     )
 
