@@ -136,17 +136,6 @@ def _looped(imported: ImportedModel) -> ImportedModel:
         return imported
 
 
-def _about_open_sizes(imported: ImportedModel) -> list[str]:
-    """A note where a file leaves sizes of its inputs open."""
-    given = [f"{s.name}:{'x'.join(str(n or '?') for n in s.shape)}" for s in imported.inputs]
-    if imported.frontend != "onnx" or imported.unlooped or not any("?" in text for text in given):
-        return []
-    return [
-        f"{imported.source} leaves sizes open ({', '.join(given)}), for which IREE generates most"
-        " of the code: with example inputs (--shapes) the program is several times faster"
-    ]
-
-
 def _profile_of(path: str) -> Profile:
     """The profile of a file.
 
@@ -285,7 +274,7 @@ class Compilation:
                 continue
             report.notes.append(note)
             return image, report
-        for note in _about_open_sizes(self.imported):
+        for note in self.imported.notes:
             LOG.warning("%s", note)
         raise failure
 
@@ -358,7 +347,7 @@ class Compilation:
                 " matmuls, convolutions, attention and reductions; --disable-feature=kernels"
                 " leaves this note out"
             )
-        report.notes += _about_open_sizes(self.imported)
+        report.notes += self.imported.notes
         return report
 
     def _count_stock(self, report: Report) -> None:

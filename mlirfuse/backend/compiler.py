@@ -116,7 +116,7 @@ class Compiler:
         if has_angles and self.target.name == "cpu":
             reduced = output.with_suffix(".angles")
             source = self._rewritten(source, reduced, "angles", angles.reduce_constant_angles)
-        moves_channels = self.moves_channels and not self._has_open_images(source)
+        moves_channels = self.moves_channels and not _holds(source, channels_last.has_open_images)
         if moves_channels and self.target.cpu is not None:
             moved = output.with_suffix(".channels")
             source = self._rewritten(source, moved, "channels_last", channels_last.move_channels)
@@ -183,18 +183,9 @@ class Compiler:
         self._run("codegen", source, output, *arguments)
         return statistics.read(counted)
 
-    @staticmethod
-    def _has_open_images(source: Path) -> bool:
-        """Whether the module has images whose channels cannot be moved."""
-        with ir.Context():
-            return channels_last.has_open_images(ir.Module.parseFile(os.fspath(source)))
-
     def _has_dynamic_grids(self, source: Path) -> bool:
         """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""
-        if self.target.name != "cuda":
-            return False
-        with ir.Context():
-            return empty_grids.has_dynamic_sizes(ir.Module.parseFile(os.fspath(source)))
+        return self.target.name == "cuda" and _holds(source, empty_grids.has_dynamic_sizes)
 
     def _skipping_empty_grids(
         self, source: Path, output: Path, arguments: tuple[str, ...], written: tuple[str, ...]
@@ -265,3 +256,9 @@ class Compiler:
             stage=stage,
             timeout=self.timeout,
         )
+
+
+def _holds(source: Path, question: Callable[[ir.Module], bool]) -> bool:
+    """The answer to a question about the module of a file."""
+    with ir.Context():
+        return question(ir.Module.parseFile(os.fspath(source)))

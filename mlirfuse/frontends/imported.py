@@ -66,6 +66,7 @@ class ImportedModel:
       left_out: repairs of the import that raised -> the messages of their exceptions.
       at_batch: imports the model for a number of samples, where its open sizes are the numbers of
         samples in the first dimensions of arguments; None where they are others.
+      notes: notes for the user about the model.
       unlooped: the model without the loop over samples that the module is; None where it is none.
       normalized: whether the module is past IREE's global optimization already, so that compilation
         continues with `--compile-from=global-optimization`.
@@ -87,6 +88,7 @@ class ImportedModel:
     has_angles: bool = False
     reference: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     at_batch: Callable[[int], ImportedModel] | None = None
+    notes: tuple[str, ...] = ()
     unlooped: ImportedModel | None = None
     normalized: bool = False
     sizes: tuple[DynamicSize, ...] = ()

@@ -104,12 +104,24 @@ def import_file(
     )
     imported.inputs = _stated(imported.inputs, inputs)
     imported.outputs = _stated(imported.outputs, outputs)
+    imported.notes = _about_open_sizes(imported)
     imported.at_batch = _at_batch(path, inputs, example_inputs, function, timeout)
     names = [value.name for value in inputs]
     imported.reference = lambda flat: _evaluated(
         path, {**numbers, **dict(zip(names, flat, strict=True))}
     )
     return imported
+
+
+def _about_open_sizes(imported: ImportedModel) -> tuple[str, ...]:
+    """A note where a file leaves sizes of its inputs open."""
+    given = [f"{s.name}:{'x'.join(str(n or '?') for n in s.shape)}" for s in imported.inputs]
+    if not any("?" in text for text in given):
+        return ()
+    return (
+        f"{imported.source} leaves sizes open ({', '.join(given)}), for which IREE generates most"
+        " of the code: with example inputs (--shapes) the program is several times faster",
+    )
 
 
 def _at_batch(

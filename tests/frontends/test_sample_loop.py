@@ -12,7 +12,8 @@ import mlirfuse
 from mlirfuse.backend.compiler import Compiler
 from mlirfuse.compilation import open_model
 from mlirfuse.core import CompileFailedError
-from mlirfuse.frontends.batches.independence import Dependent, analyze
+from mlirfuse.frontends.batches.independence import analyze
+from mlirfuse.frontends.batches.states import Dependent
 from mlirfuse.options import FusionOptions
 
 BATCH = torch.export.Dim("batch")
@@ -125,6 +126,21 @@ DEPENDENT = {
         "%x: tensor<2x4xf32>",
         "tensor<2x2xf32>",
         chosen("%t", "%one = arith.constant 1 : i64\n%t = arith.subi %one, %s : i64"),
+        "computed indices",
+    ),
+    "a sample that is read under a condition": (
+        "%x: tensor<2x4xf32>",
+        "tensor<2x2xf32>",
+        chosen("%s").replace(
+            "%v = tensor.extract %x[%p, %q] : tensor<2x4xf32>",
+            """%v = scf.if %below -> f32 {
+                 %u = tensor.extract %x[%q, %p] : tensor<2x4xf32>
+                 scf.yield %u : f32
+               } else {
+                 %u = tensor.extract %x[%p, %q] : tensor<2x4xf32>
+                 scf.yield %u : f32
+               }""",
+        ),
         "computed indices",
     ),
     "a sample by the number of a channel": (

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from iree.compiler import ir
 
-from mlirfuse.structured.expr.predicates import SLT
+from mlirfuse.frontends.batches.own_samples import counted_axis, own_samples, read_indices
+from mlirfuse.frontends.batches.states import Access, Dependent, State, accesses
 from mlirfuse.structured.ir import ops
 
 COMPARED_ELEMENTS = 1 << 20
@@ -23,41 +23,17 @@ COMPARED_ELEMENTS = 1 << 20
 
 _BARRIER = "util.optimization_barrier"
 
-_DIM = re.compile(r"d(\d+)")
-
 
 def small_array(attribute: ir.Attribute) -> np.ndarray | None:
     """The elements of a constant tensor; None where they are many, or not in the module's text."""
     if not isinstance(attribute, ir.DenseElementsAttr):
         return None
-    dense = ir.DenseElementsAttr(attribute)
-    if not dense.is_splat and len(dense) > COMPARED_ELEMENTS:
+    if not attribute.is_splat and len(attribute) > COMPARED_ELEMENTS:
         return None
     try:
-        return np.array(dense.get_splat_value().value if dense.is_splat else dense)
+        return np.array(attribute.get_splat_value().value if attribute.is_splat else attribute)
     except (AttributeError, TypeError, ValueError):  # an element type without an equivalent
         return None
-
-
-class Dependent(Exception):
-    """A sample depends on another one, or the analysis cannot tell that it does not."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _State:
-    """A tensor.
-
-    Attributes:
-      axis: the dimension of the samples; None where it has none.
-      rows: elements of that dimension that one sample has.
-      periods: dimension -> the number of elements after which they repeat.
-      counted: the dimension whose indices are the elements; None for others.
-    """
-
-    axis: int | None = None
-    rows: int = 1
-    periods: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    counted: int | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -92,13 +68,13 @@ def analyze(function: ir.Operation, axes: Sequence[bool]) -> Work:
 class _Analysis:
     def __init__(self, function: ir.Operation, axes: Sequence[bool]) -> None:
         self.block = function.regions[0].blocks[0]
-        self.states: dict[ir.Value, _State] = {
-            argument: _State(0)
+        self.states: dict[ir.Value, State] = {
+            argument: State(0)
             for argument, has in zip(self.block.arguments, axes, strict=True)
             if has
         }
         self.work = Work()
-        self.rules: dict[str, Callable[[ir.Operation], _State]] = {
+        self.rules: dict[str, Callable[[ir.Operation], State]] = {
             "tensor.empty": self._same,
             "arith.constant": self._constant,
             "tensor.cast": self._kept,
@@ -115,7 +91,7 @@ class _Analysis:
         for view in self.block.operations:
             op = view.operation
             if op.name.endswith(".return"):
-                if any(self._of(value) != _State(0) for value in op.operands):
+                if any(self._of(value) != State(0) for value in op.operands):
                     raise Dependent("a result is no batch of samples")
             elif "indexing_maps" in op.attributes:
                 self._generic(op)
@@ -125,66 +101,66 @@ class _Analysis:
             elif op.name in self.rules:
                 for result in op.results:
                     self.states[result] = self.rules[op.name](op)
-            elif any(self._of(value).axis is not None for value in _read(op)):
+            elif any(self._of(value).axis is not None for value in ops.external_operands(op)):
                 raise Dependent(f"{op.name} of samples")
         return self.work
 
-    def _of(self, value: ir.Value) -> _State:
-        return self.states.get(value, _State())
+    def _of(self, value: ir.Value) -> State:
+        return self.states.get(value, State())
 
     @staticmethod
-    def _same(op: ir.Operation) -> _State:
-        return _State(periods=dict.fromkeys(range(len(ops.shape(op.results[0]))), 1))
+    def _same(op: ir.Operation) -> State:
+        return State(periods=dict.fromkeys(range(len(ops.shape(op.results[0]))), 1))
 
     @staticmethod
-    def _constant(op: ir.Operation) -> _State:
+    def _constant(op: ir.Operation) -> State:
         attribute, rank = op.attributes["value"], len(ops.shape(op.results[0]))
-        if isinstance(attribute, ir.DenseElementsAttr) and ir.DenseElementsAttr(attribute).is_splat:
-            return _State(periods=dict.fromkeys(range(rank), 1))
+        if isinstance(attribute, ir.DenseElementsAttr) and attribute.is_splat:
+            return State(periods=dict.fromkeys(range(rank), 1))
         array = small_array(attribute)
         if array is None:
-            return _State()
-        return _State(periods={d: n for d in range(rank) if (n := _period(array, d))})
+            return State()
+        return State(periods={d: n for d in range(rank) if (n := _period(array, d))})
 
-    def _kept(self, op: ir.Operation) -> _State:
+    def _kept(self, op: ir.Operation) -> State:
         return self._of(op.operands[0])
 
-    def _softmax(self, op: ir.Operation) -> _State:
+    def _softmax(self, op: ir.Operation) -> State:
         found, axis = self._of(op.operands[0]), ops.softmax_axis(op)
         if found.axis == axis:
             raise Dependent("softmax over samples")
         kept = {d: n for d, n in found.periods.items() if d != axis}
-        return _State(found.axis, found.rows, kept)
+        return State(found.axis, found.rows, kept)
 
-    def _pad(self, op: ir.Operation) -> _State:
+    def _pad(self, op: ir.Operation) -> State:
         found, amounts = self._of(op.operands[0]), ops.padding_amounts(op)
         if len(op.operands) > 1 or amounts is None or ops.padding_value(op) is None:
             if found.axis is not None:
                 raise Dependent("padding of samples by computed amounts or values")
-            return _State()
+            return State()
         if found.axis is not None and any(amounts[found.axis]):
             raise Dependent("padding between samples")
         kept = {d: n for d, n in found.periods.items() if not any(amounts[d])}
-        return _State(found.axis, found.rows, kept)
+        return State(found.axis, found.rows, kept)
 
-    def _concat(self, op: ir.Operation) -> _State:
+    def _concat(self, op: ir.Operation) -> State:
         return self._joined(list(op.operands), int(op.attributes["dim"].value))
 
-    def _joined(self, parts: Sequence[ir.Value], axis: int | None) -> _State:
+    def _joined(self, parts: Sequence[ir.Value], axis: int | None) -> State:
         """Tensors beside each other along an axis; in one another for None."""
         found = [self._of(part) for part in parts]
         shared = set.intersection(*(set(state.periods) for state in found)) - {axis}
         batched = {(s.axis, s.rows) for s in found if s.axis is not None}
         if not batched:
-            return _State(periods={d: math.lcm(*(s.periods[d] for s in found)) for d in shared})
+            return State(periods={d: math.lcm(*(s.periods[d] for s in found)) for d in shared})
         ((position, rows),) = batched if len(batched) == 1 else ((None, 0),)
         if position is None or position == axis:
             raise Dependent("samples beside others")
         if any(s.axis is None and not _repeats(s, position, rows) for s in found):
             raise Dependent("samples beside other tensors")
-        return _State(position, rows)
+        return State(position, rows)
 
-    def _extract_slice(self, op: ir.Operation) -> _State:
+    def _extract_slice(self, op: ir.Operation) -> State:
         source, result = op.operands[0], op.results[0]
         found, sizes = self._of(source), ops.shape(source)
         kept = _whole_axes(op, sizes)
@@ -197,20 +173,20 @@ class _Analysis:
             for d, n in found.periods.items()
             if d in kept and (place := places[d]) is not None
         }
-        return _State(axis, found.rows, periods)
+        return State(axis, found.rows, periods)
 
-    def _insert_slice(self, op: ir.Operation) -> _State:
+    def _insert_slice(self, op: ir.Operation) -> State:
         part, whole = op.operands[0], op.operands[1]
         if self._of(part).axis is None and self._of(whole).axis is None:
-            return _State()
+            return State()
         if len(ops.shape(part)) != len(ops.shape(whole)):
             raise Dependent("samples as a part of lower rank")
         state = self._joined([part, whole], None)
         if state.axis not in _whole_axes(op, ops.shape(whole)):
             raise Dependent("a part of the samples")
-        return _State(state.axis, state.rows)
+        return State(state.axis, state.rows)
 
-    def _expand(self, op: ir.Operation) -> _State:
+    def _expand(self, op: ir.Operation) -> State:
         found, sizes = self._of(op.operands[0]), ops.shape(op.results[0])
         groups = ops.reassociation(op)
         periods: dict[int, int] = {}
@@ -228,7 +204,7 @@ class _Analysis:
             if found.counted is not None:
                 wide = [d for d in groups[found.counted] if sizes[d] != 1]
                 counted = wide[0] if len(wide) == 1 else None
-            return _State(periods=periods, counted=counted)
+            return State(periods=periods, counted=counted)
         rows = found.rows
         for axis in groups[found.axis]:
             size = sizes[axis] or 0
@@ -237,10 +213,10 @@ class _Analysis:
             inner = math.prod(sizes[d] or 0 for d in groups[found.axis] if d > axis)
             if rows % inner:
                 raise Dependent("a dimension of parts of samples")
-            return _State(axis, rows // inner, periods)
+            return State(axis, rows // inner, periods)
         raise Dependent("no dimension of samples")
 
-    def _collapse(self, op: ir.Operation) -> _State:
+    def _collapse(self, op: ir.Operation) -> State:
         found, sizes = self._of(op.operands[0]), ops.shape(op.operands[0])
         groups = ops.reassociation(op)
         periods: dict[int, int] = {}
@@ -252,24 +228,24 @@ class _Analysis:
                 inner = math.prod(sizes[d] or 0 for d in wide[1:])
                 periods[number] = found.periods[wide[0]] * inner
         if found.axis is None:
-            return _State(periods=periods)
+            return State(periods=periods)
         position = next(n for n, group in enumerate(groups) if found.axis in group)
         if any(sizes[d] != 1 for d in groups[position] if d < found.axis):
             raise Dependent("samples inside of a dimension")
         inner = math.prod(sizes[d] or 0 for d in groups[position] if d > found.axis)
-        return _State(position, found.rows * inner, periods)
+        return State(position, found.rows * inner, periods)
 
     def _generic(self, op: ir.Operation) -> None:
-        maps = [_accesses(attribute) for attribute in op.attributes["indexing_maps"]]
+        maps = [accesses(attribute) for attribute in op.attributes["indexing_maps"]]
         states = [self._of(value) for value in op.operands]
         batched = {
             (access[state.axis][0], state.rows)
             for access, state in zip(maps, states, strict=True)
             if state.axis is not None
         }
-        chosen = self._own_samples(op, maps, states)
+        chosen = own_samples(op, maps, states, self._of)
         batched |= {(loop, 1) for loop in chosen.values()}
-        indices = _indices(op, chosen)
+        indices = read_indices(op, chosen)
         if not batched:
             self._without_samples(op, maps, states, indices)
             return
@@ -287,14 +263,14 @@ class _Analysis:
             axes = [n for n, (plain, _) in enumerate(access) if plain == loop]
             if len(axes) != 1:
                 raise Dependent("a result without a dimension of samples")
-            self.states[result] = _State(axes[0], rows)
+            self.states[result] = State(axes[0], rows)
         self._count(op, maps, states, loop, rows)
 
     def _without_samples(
         self,
         op: ir.Operation,
-        maps: Sequence[_Access],
-        states: Sequence[_State],
+        maps: Sequence[Access],
+        states: Sequence[State],
         indices: set[int],
     ) -> None:
         for access, result in zip(maps[ops.num_inputs(op) :], op.results, strict=True):
@@ -310,54 +286,13 @@ class _Analysis:
                 ]
                 if all(read):
                     periods[position] = math.lcm(1, *read)
-            self.states[result] = _State(periods=periods, counted=_counted(op, access))
-
-    def _own_samples(
-        self, op: ir.Operation, maps: Sequence[_Access], states: Sequence[_State]
-    ) -> dict[object, int]:
-        """The loops whose index is the number of a sample that the body of an op reads.
-
-        Returns:
-          Operand, or op of the body, that is that index -> the loop.
-
-        Raises:
-          Dependent: the body reads samples by other numbers.
-        """
-        chosen: dict[object, int] = {}
-        if not len(op.regions):
-            return chosen
-        block = op.regions[0].blocks[0]
-        arguments = {argument: n for n, argument in enumerate(block.arguments)}
-        for value in _captured(op):
-            state = self._of(value)
-            if state.axis is None:
-                continue
-            for user in ops.users(value):
-                if user.block != block:
-                    continue
-                if user.name != "tensor.extract" or state.rows != 1:
-                    raise Dependent("elements of samples by computed indices")
-                source = _index_source(user.operands[1 + state.axis])
-                number = arguments.get(source)
-                if number is not None:
-                    position = states[number].counted
-                    loop = None if position is None else maps[number][position][0]
-                    key: object = number
-                else:
-                    inner = ops.defining_op(source)
-                    is_index = inner is not None and inner.name == "linalg.index"
-                    loop = int(inner.attributes["dim"].value) if is_index and inner else None
-                    key = inner
-                if loop is None or not _only_chooses(source, state.axis, self._of):
-                    raise Dependent("elements of samples by computed indices")
-                chosen[key] = loop
-        return chosen
+            self.states[result] = State(periods=periods, counted=counted_axis(op, access))
 
     def _count(
         self,
         op: ir.Operation,
-        maps: Sequence[_Access],
-        states: Sequence[_State],
+        maps: Sequence[Access],
+        states: Sequence[State],
         loop: int,
         rows: int,
     ) -> None:
@@ -381,88 +316,6 @@ class _Analysis:
             self.work.few_rows += number
 
 
-_Access = list[tuple[int | None, frozenset[int]]]
-"""For each dimension of an operand: its loop, if its index is one, and the loops in its index."""
-
-
-def _accesses(attribute: ir.Attribute) -> _Access:
-    found: _Access = []
-    for expression in ir.AffineMapAttr(attribute).value.results:
-        text = str(expression)
-        used = frozenset(map(int, _DIM.findall(text)))
-        plain = next(iter(used)) if _DIM.fullmatch(text) else None
-        found.append((plain, used))
-    return found
-
-
-def _indices(op: ir.Operation, chosen: Mapping[object, int]) -> set[int]:
-    """The loops whose indices the body of an op reads, besides to choose a sample."""
-    return {
-        int(inner.operation.attributes["dim"].value)
-        for inner in (op.regions[0].blocks[0].operations if len(op.regions) else ())
-        if inner.operation.name == "linalg.index" and inner.operation not in chosen
-    }
-
-
-def _captured(op: ir.Operation) -> list[ir.Value]:
-    """The tensors that the body of an op reads."""
-    held = list(op.operands)
-    found = (v for v in _read(op) if v not in held and ops.ranked(v) is not None)
-    return list(dict.fromkeys(found))
-
-
-_CHOOSING = frozenset({"arith.cmpi", "arith.addi", "arith.select", "arith.index_cast"})
-"""Ops that turn an index, which may be negative, into that of an element."""
-
-
-def _index_source(index: ir.Value) -> ir.Value:
-    """The number that an index is, with the size added where it is negative."""
-    op = ops.defining_op(index)
-    if op is None or op.name not in ("arith.index_cast", "arith.select"):
-        return index
-    if op.name == "arith.index_cast":
-        return _index_source(op.operands[0])
-    condition, added = ops.defining_op(op.operands[0]), ops.defining_op(op.operands[1])
-    number = op.operands[2]
-    wraps = (
-        condition is not None
-        and added is not None
-        and (condition.name, added.name) == ("arith.cmpi", "arith.addi")
-        and condition.operands[0] == number
-        and added.operands[0] == number
-        and ops.predicate(condition) == SLT
-        and ops.constant(condition.operands[1]) == 0
-    )
-    return _index_source(number) if wraps else index
-
-
-def _only_chooses(number: ir.Value, axis: int, state: Callable[[ir.Value], _State]) -> bool:
-    """Whether a number is used as the index of samples alone."""
-    for user in ops.users(number):
-        if user.name == "tensor.extract":
-            places = [n for n, v in enumerate(user.operands) if v == number]
-            if places != [1 + axis] or state(user.operands[0]).axis != axis:
-                return False
-        elif user.name not in _CHOOSING or not _only_chooses(user.results[0], axis, state):
-            return False
-    return True
-
-
-def _counted(op: ir.Operation, access: _Access) -> int | None:
-    """The dimension of a result whose indices are its elements."""
-    if not len(op.regions):
-        return None
-    (value,) = list(op.regions[0].blocks[0].operations)[-1].operation.operands[:1] or (None,)
-    source = None if value is None else ops.defining_op(value)
-    if source is not None and source.name == "arith.index_cast":
-        source = ops.defining_op(source.operands[0])
-    if source is None or source.name != "linalg.index":
-        return None
-    loop = int(source.attributes["dim"].value)
-    found = [position for position, (plain, _) in enumerate(access) if plain == loop]
-    return found[0] if len(found) == 1 else None
-
-
 def _period(array: np.ndarray, axis: int) -> int:
     """The number of elements after which those along an axis repeat; 0 where they do not."""
     size = array.shape[axis]
@@ -474,19 +327,9 @@ def _period(array: np.ndarray, axis: int) -> int:
     return 0
 
 
-def _repeats(state: _State, axis: int, rows: int) -> bool:
+def _repeats(state: State, axis: int, rows: int) -> bool:
     """Whether a tensor is the same for each sample of so many rows along an axis."""
     return axis in state.periods and rows % state.periods[axis] == 0
-
-
-def _read(op: ir.Operation) -> list[ir.Value]:
-    """The operands of an op and of those in its regions."""
-    found = list(op.operands)
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found += _read(inner.operation)
-    return found
 
 
 def _whole_axes(op: ir.Operation, sizes: Sequence[int | None]) -> set[int]:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from iree.compiler import ir, passmanager
 
-from mlirfuse.frontends.batches.independence import Dependent, Work, analyze, small_array
+from mlirfuse.frontends.batches.independence import Work, analyze, small_array
+from mlirfuse.frontends.batches.states import Dependent
 from mlirfuse.frontends.lowering import parse_module, write_module
 from mlirfuse.structured.ir import ops
 
@@ -79,6 +80,7 @@ def looped(imported: ImportedModel) -> ImportedModel | None:
         workdir=one.workdir,
         at_batch=None,
         unlooped=imported,
+        notes=(),
         left_out=one.left_out,
     )
 
@@ -110,7 +112,7 @@ def _content(module: ir.Module) -> tuple[set[str], Counter[str]]:
     numbers: set[str] = set()
     operations: Counter[str] = Counter()
 
-    def visit(op: ir.Operation) -> None:
+    for op in ops.nested_ops(module.operation):
         if op.name == "arith.constant" and not isinstance(op.results[0].type, ir.IndexType):
             value = op.attributes["value"]
             array = small_array(value)
@@ -120,12 +122,6 @@ def _content(module: ir.Module) -> tuple[set[str], Counter[str]]:
                 numbers.add(f"{array.dtype} {np.unique(array).tobytes().hex()}")
         elif op.name.startswith("math.") or (op.name.startswith("arith.") and op.name[-1] == "f"):
             operations[op.name] += 1
-        for region in op.regions:
-            for block in region.blocks:
-                for inner in block.operations:
-                    visit(inner.operation)
-
-    visit(module.operation)
     return numbers, operations
 
 
@@ -165,8 +161,8 @@ def _loop(
         f"%made:{len(results)} = util.call @{_SAMPLE}({', '.join(given)}) :"
         f" ({_types(inputs)}) -> ({_types(results)})",
         *(
-            f"%next{n} = tensor.insert_slice %made#{n} into %to{n}{_place('%k', '1', results[n])} :"
-            f" {results[n]} into {opened[n]}"
+            f"%part{n}_next = tensor.insert_slice %made#{n} into"
+            f" %part{n}_held{_place('%k', '1', results[n])} : {results[n]} into {opened[n]}"
             for n in numbers
         ),
     ]
@@ -174,10 +170,10 @@ def _loop(
         "%rest = arith.subi %count, %first : index",
         "%held = arith.minui %rest, %chunk : index",
         *(line for n in numbers for line in _zeros(f"part{n}", "%held", results[n])),
-        *_for("%part", "%k", "%held", "%one", "part", "to", "next", opened, inner),
+        *_for("part", "%k", "%held", "%one", opened, inner),
         *(
-            f"%joined{n} = tensor.insert_slice %part#{n} into"
-            f" %all{n}{_place('%first', '%held', results[n])} : {opened[n]} into {opened[n]}"
+            f"%y{n}_next = tensor.insert_slice %part#{n} into"
+            f" %y{n}_held{_place('%first', '%held', results[n])} : {opened[n]} into {opened[n]}"
             for n in numbers
         ),
     ]
@@ -190,7 +186,7 @@ def _loop(
             f"%chunk = arith.constant {CHUNK} : index",
             f"%count = tensor.dim %x{first}, %zero : {whole[first]}",
             *(line for n in numbers for line in _zeros(f"y{n}", "%count", results[n])),
-            *_for("%y", "%first", "%count", "%chunk", "y", "all", "joined", opened, outer),
+            *_for("y", "%first", "%count", "%chunk", opened, outer),
             f"util.return {', '.join(f'%y#{n}' for n in numbers)} : {', '.join(opened)}",
             "}",
         ]
@@ -198,36 +194,26 @@ def _loop(
 
 
 def _for(
-    result: str,
-    index: str,
-    end: str,
-    step: str,
-    begin: str,
-    carried: str,
-    last: str,
-    kinds: Sequence[str],
-    body: Sequence[str],
+    name: str, index: str, end: str, step: str, kinds: Sequence[str], body: Sequence[str]
 ) -> list[str]:
     """A loop from zero that carries tensors.
 
     Args:
-      result: name of its results.
-      index: name of its index.
-      end: name of the index before which it ends.
-      step: name of its step.
-      begin: prefix of the zeros that it begins with.
-      carried: prefix of the tensors in an iteration.
-      last: prefix of those that the iteration makes of them.
-      kinds: their types.
+      name: of its results. It begins with `%NAMEn_zeros`; in an iteration they are `%NAMEn_held`,
+        and `%NAMEn_next` at its end.
+      index: its index.
+      end: the index before which it ends.
+      step: its step.
+      kinds: types of the tensors.
       body: lines of an iteration.
     """
     numbers, types = range(len(kinds)), ", ".join(kinds)
-    held = ", ".join(f"%{carried}{n} = %{begin}{n}_zeros" for n in numbers)
+    held = ", ".join(f"%{name}{n}_held = %{name}{n}_zeros" for n in numbers)
     return [
-        f"{result}:{len(kinds)} = scf.for {index} = %zero to {end} step {step}"
+        f"%{name}:{len(kinds)} = scf.for {index} = %zero to {end} step {step}"
         f" iter_args({held}) -> ({types}) {{",
         *body,
-        f"scf.yield {', '.join(f'%{last}{n}' for n in numbers)} : {types}",
+        f"scf.yield {', '.join(f'%{name}{n}_next' for n in numbers)} : {types}",
         "}",
     ]
 

@@ -91,6 +91,11 @@ class Node:
                 return value.decode() if isinstance(value, bytes) else value
         return default
 
+    def stated(self, *names: str) -> dict[str, Any]:
+        """The attributes of these names that the operator has."""
+        found = {name: self.attribute(name) for name in names}
+        return {name: value for name, value in found.items() if value is not None}
+
     def result_shape(self, index: int = 0) -> Shape | None:
         """The shape of a result; None for an unknown rank."""
         proto = self.results[index]

@@ -90,9 +90,7 @@ def mod(node: Node) -> Value | None:
 def cast_like(node: Node) -> Value | None:
     """CastLike, a Cast to the other operand's type."""
     value, like = node.operand(0), node.operand(1)
-    attributes = {name: node.attribute(name) for name in ("saturate", "round_mode")}
-    given = {name: found for name, found in attributes.items() if found is not None}
-    return node.builder.add("Cast", value, to=like.dtype, **given)
+    return node.builder.add("Cast", value, to=like.dtype, **node.stated("saturate", "round_mode"))
 
 
 def identity(node: Node) -> Value:

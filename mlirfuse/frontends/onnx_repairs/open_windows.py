@@ -10,6 +10,7 @@ import dataclasses
 import numpy as np
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
+from mlirfuse.frontends.onnx_repairs.sizes import numbers, size_of
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
 
 _SAME = ("SAME_UPPER", "SAME_LOWER")
@@ -78,15 +79,13 @@ def convolution(node: Node) -> Value | None:
     if not _is_open(value) or node.attribute("auto_pad", "NOTSET") not in _SAME:
         return None
     padded = _padding(node, value, list(weight.static[2:])).apply(value, 0)
-    operands = [padded, *node.inputs[1:]]
-    kept = {name: node.attribute(name) for name in ("strides", "dilations", "group")}
-    return node.builder.emit("Conv", *operands, **{n: v for n, v in kept.items() if v is not None})
+    kept = node.stated("strides", "dilations", "group")
+    return node.builder.emit("Conv", padded, *node.inputs[1:], **kept)
 
 
 def _unpadded(node: Node, kind: str, value: Value) -> Value:
     """A pooling of an operand that has its padding."""
-    kept = {name: node.attribute(name) for name in ("kernel_shape", "strides", "dilations")}
-    return node.builder.emit(kind, value, **{n: v for n, v in kept.items() if v is not None})
+    return node.builder.emit(kind, value, **node.stated("kernel_shape", "strides", "dilations"))
 
 
 def _is_plain(node: Node) -> bool:
@@ -140,8 +139,7 @@ def _counted(
     def of_axis(vector: Value) -> Value:
         return vector.take(axis, 0)
 
-    shape: Value = builder.add("Shape", windows, start=2)
-    number: Value = builder.add("Range", np.array(0), of_axis(shape), np.array(1))
+    number = numbers(size_of(windows, axis + 2))
     before, size = of_axis(padding.before), of_axis(padding.sizes)
     start = number * stride - before
     low, high = size * 0, size

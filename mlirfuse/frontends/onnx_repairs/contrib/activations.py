@@ -31,7 +31,7 @@ def fast_gelu(node: Node) -> Value:
 
 
 def quick_gelu(node: Node) -> Value:
-    """X * sigmoid(alpha * x)."""
+    """The product with the sigmoid of a multiple."""
     value = node.operand(0)
     scaled = value * float(node.attribute("alpha", 1.702))
     return value * node.builder.add("Sigmoid", scaled)
@@ -88,15 +88,14 @@ def fused_matmul(node: Node) -> Value:
 
 def fused_gemm(node: Node) -> Value:
     """Gemm with an activation."""
-    kept = {name: node.attribute(name) for name in ("alpha", "beta", "transA", "transB")}
-    known = {name: number for name, number in kept.items() if number is not None}
+    known = node.stated("alpha", "beta", "transA", "transB")
     return activated(node, node.builder.add("Gemm", *node.inputs, **known))
 
 
 def fused_conv(node: Node) -> Value:
     """Conv with a residual and an activation."""
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    known = {n: v for n in names if (v := node.attribute(n)) is not None}
+    known = node.stated(*names)
     result = node.builder.add("Conv", *node.inputs[:3], **known)
     residual = node.input(3)
     return activated(node, result if residual is None else result + residual)

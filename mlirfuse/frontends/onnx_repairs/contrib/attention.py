@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
-from mlirfuse.frontends.onnx_repairs.contrib.sizes import numbers, size_of
+from mlirfuse.frontends.onnx_repairs.sizes import numbers, size_of
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
 
 _MASKED = -10000.0

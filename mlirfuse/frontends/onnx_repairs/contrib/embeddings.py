@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
 from mlirfuse.frontends.onnx_repairs.contrib.norms import layer_norm
-from mlirfuse.frontends.onnx_repairs.contrib.sizes import numbers, size_of
+from mlirfuse.frontends.onnx_repairs.sizes import numbers, size_of
 from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value
 
 Table = Callable[[Value | None], Value]

@@ -50,7 +50,7 @@ def unary(kind: str, names: Sequence[str] = ()) -> Repair:
         value, scale, made = node.operand(0), node.operand(1), node.operand(3)
         if node.attribute("channels_last", 0):
             raise Unsupported("channels last")
-        known = {name: found for name in names if (found := node.attribute(name)) is not None}
+        known = node.stated(*names)
         wide = node.builder.add(kind, _dequantized(value, scale, node.input(2)), **known)
         return _quantized(wide, made, node.input(4), value.dtype)
 
@@ -134,7 +134,7 @@ def dynamic_lstm(node: Node) -> list[Value | None]:
         *("activations", "activation_alpha", "activation_beta", "clip", "direction"),
         *("hidden_size", "input_forget"),
     )
-    known = {n: v for n in names if (v := node.attribute(n)) is not None}
+    known = node.stated(*names)
     operands = [node.input(0), *weights, *(node.input(i) for i in range(3, 8))]
     while operands[-1] is None:
         operands.pop()
