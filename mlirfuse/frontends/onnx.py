@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlirfuse.core import ImportFailedError
+from mlirfuse.frontends.batches.open_sizes import is_one_batch
 from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
@@ -132,18 +133,20 @@ def _at_batch(
     timeout: float | None,
 ) -> Callable[[int], ImportedModel] | None:
     """The import for a number of samples; None where other sizes are open."""
-    shapes = {v.name: list(v.type.tensor_type.shape.dim) for v in inputs}
-    opened = [d for shape in shapes.values() for d in shape if not d.dim_value > 0]
-    first = [shape[0] for shape in shapes.values() if shape and not shape[0].dim_value > 0]
-    symbols = {d.dim_param for d in first}
-    if example_inputs is not None or not first or len(first) != len(opened):
-        return None
-    if len(first) > 1 and (len(symbols) > 1 or not all(symbols)):
+    # A size without a name is none of the others.
+    shapes = {
+        v.name: [
+            d.dim_value if d.dim_value > 0 else d.dim_param or object()
+            for d in v.type.tensor_type.shape.dim
+        ]
+        for v in inputs
+    }
+    if example_inputs is not None or not is_one_batch(shapes.values()):
         return None
 
     def imported(number: int) -> ImportedModel:
         given = {
-            name: Shape(tuple(d.dim_value if d.dim_value > 0 else number for d in shape))
+            name: Shape(tuple(size if isinstance(size, int) else number for size in shape))
             for name, shape in shapes.items()
         }
         return import_file(path, given, function=function, timeout=timeout)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import UsageError
+from mlirfuse.frontends.batches.open_sizes import is_one_batch
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.torch_program import lower_fx
 
@@ -32,14 +33,15 @@ def of_module(
       The import; None where other sizes are open than one number of samples, which is the first of
       arguments.
     """
-    opened = {
-        (index, axis)
+    names = {place: size.name for size in imported.sizes for place in size.dimensions}
+    shapes = (
+        [
+            names.get((index, axis), (index, axis)) if size is None else size
+            for axis, size in enumerate(spec.shape)
+        ]
         for index, spec in enumerate(imported.inputs)
-        for axis, size in enumerate(spec.shape)
-        if size is None
-    }
-    is_one = len(opened) == 1 or any(opened <= set(size.dimensions) for size in imported.sizes)
-    if not opened or any(axis for _, axis in opened) or not is_one:
+    )
+    if not is_one_batch(shapes):
         return None
     batched = [None in spec.shape for spec in imported.inputs]
 
@@ -92,11 +94,12 @@ def of_graph(
     values = [*placeholders, *(node.meta["val"] for node in results)]
     if not all(isinstance(value, torch.Tensor) for value in values):
         return None
-    sizes = [size for value in placeholders for size in value.shape]
-    opened = [size for size in sizes if not isinstance(size, int)]
-    first = [v.shape[0] for v in placeholders if v.dim() and not isinstance(v.shape[0], int)]
-    symbols = {size.node.expr for size in opened}
-    if len(symbols) != 1 or len(first) != len(opened) or not symbols.pop().is_Symbol:
+    shapes = [
+        [size if isinstance(size, int) else size.node.expr for size in value.shape]
+        for value in placeholders
+    ]
+    symbols = (size for shape in shapes for size in shape if not isinstance(size, int))
+    if not is_one_batch(shapes) or not all(size.is_Symbol for size in symbols):
         return None
     kept = _copied(module)
     return functools.partial(_imported, kept, source, timeout)

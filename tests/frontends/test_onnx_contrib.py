@@ -8,6 +8,7 @@ import pytest
 from onnx import numpy_helper, parser
 
 import mlirfuse
+from helpers.onnx_text import saved
 from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends import import_model
 
@@ -25,13 +26,9 @@ def codes(dtype, *shape, seed=0):
 
 def results_of(text, folder, arguments, *, opset=17, **constants):
     """The results of a program of the compiled model; constants become initializers."""
-    model = parser.parse_model(
-        f'<ir_version: 8, opset_import: ["": {opset}, "com.microsoft": 1]>\n{text}'
+    _, path = saved(
+        text, folder, opset=opset, ir_version=8, domains={"com.microsoft": 1}, **constants
     )
-    for name, array in constants.items():
-        model.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
-    path = folder / "model.onnx"
-    onnx.save(model, path)
     results = mlirfuse.compile(path, tuple(arguments), target="cpu")(*arguments)
     return results if isinstance(results, tuple) else (results,)
 

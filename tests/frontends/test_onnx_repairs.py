@@ -4,29 +4,20 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper, parser
+from onnx import TensorProto, helper, parser
 from onnx.reference import ReferenceEvaluator
 
 import mlirfuse
+from helpers.onnx_text import saved
 from helpers.stock_program import operations
 from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends import import_model, onnx_repairs
 from mlirfuse.frontends.onnx_repairs import rewrite
 
 
-def program(text, folder, *, opset=22, **constants):
-    """A model from ONNX's text form; the constants become initializers."""
-    model = parser.parse_model(f'<ir_version: 10, opset_import: ["": {opset}]>\n{text}')
-    for name, array in constants.items():
-        model.graph.initializer.append(numpy_helper.from_array(array, name))
-    path = folder / "model.onnx"
-    onnx.save(model, path)
-    return model, path
-
-
 def check(text, folder, arguments, *, tolerance=1e-5, opset=22, expected=None, **constants):
     """Compares types, shapes and values of all results with the reference, or the expected ones."""
-    model, path = program(text, folder, opset=opset, **constants)
+    model, path = saved(text, folder, opset=opset, **constants)
     if expected is None:
         names = [value.name for value in model.graph.input]
         with np.errstate(all="ignore"):
@@ -109,7 +100,7 @@ def test_transposed_convolutions_of_groups(tmp_path):
       a = ConvTranspose<group=2, strides=[2,2], auto_pad="SAME_UPPER">(x, w)
     }"""
     x, w = floats(1, 4, 5, 5), floats(4, 3, 3, 3)
-    model, _ = program(text.replace("group=2", "group=1").replace("1,6,", "1,3,"), tmp_path)
+    model, _ = saved(text.replace("group=2", "group=1").replace("1,6,", "1,3,"), tmp_path)
     evaluator = ReferenceEvaluator(model)
     halves = [evaluator.run(None, {"x": x[:, i], "w": w[i]}) for i in np.split(np.arange(4), 2)]
     expected = [np.concatenate(parts, 1) for parts in zip(*halves, strict=True)]
@@ -178,7 +169,7 @@ def test_sequences_end_at_their_lengths(tmp_path):
       y, h = RNN<hidden_size=4>(x, w, r, , lens)
     }"""
     w, r, x = floats(1, 4, 2), floats(1, 4, 4, seed=1), floats(6, 3, 2, seed=2)
-    _, path = program(text, tmp_path, w=w, r=r)
+    _, path = saved(text, tmp_path, w=w, r=r)
     lengths = np.array([6, 2, 4], np.int32)
     y, last = mlirfuse.compile(path, target="cpu")(x, lengths)
     state, expected = np.zeros((3, 4)), np.zeros((6, 1, 3, 4))
@@ -195,7 +186,7 @@ def test_long_sequences_are_not_unrolled(tmp_path):
     text = """net (float[512,1,4] x) => (float[512,2,1,8] y) {
       y = LSTM<hidden_size=8, direction="bidirectional">(x, w, r)
     }"""
-    _, path = program(text, tmp_path, w=floats(2, 32, 4), r=floats(2, 32, 8))
+    _, path = saved(text, tmp_path, w=floats(2, 32, 4), r=floats(2, 32, 8))
     names = operations(import_model(path))
     assert names.count("scf.for") == 2
     assert len(names) < 1000
@@ -314,7 +305,7 @@ def test_types_below_a_byte(tmp_path):
     """They are stored as bytes, like numpy's."""
     x = np.array([-8.6, 3.4, 0.25, 5.1, 300.0, np.inf, -0.3], np.float32)
     finite = np.nan_to_num(x, posinf=7)
-    model, path = program(
+    model, path = saved(
         """net (float[7] x, float[7] f, int4[7] i, float4e2m1[7] s)
                => (int4[7] a, uint2[7] b, float4e2m1[7] c, float8e5m2[7] d, float[7] e,
                    float[7] g, float8e4m3fn[7] h) {
@@ -426,7 +417,7 @@ def test_scan_of_operator_set_8_is_refused(tmp_path):
 
 def test_wrong_forms_are_refused(tmp_path):
     """IREE would ignore the lengths."""
-    _, path = program(
+    _, path = saved(
         """net (float[s,2,3] x, int32[2] lens) => (float[s,1,2,4] y) {
           y = RNN<hidden_size=4>(x, w, r, , lens)
         }""",
@@ -457,7 +448,7 @@ def test_elu_near_zero_keeps_its_digits(tmp_path, kind):
     text += "y = Elu<alpha = 0.5>(x)\nz = Selu(x)\n"
     text += "one = Constant<value = float {1}>()\nlike = CastLike(one, x)\n"
     text += "power = Exp(x)\nless = Sub(power, like)\ne = Add(less, power)}"
-    _, path = program(text, tmp_path)
+    _, path = saved(text, tmp_path)
     dtype = np.float32 if kind == "float" else np.float16
     x = -np.logspace(-6 if kind == "float" else -4, 1, 1000).astype(dtype)
     y, z, e = mlirfuse.compile(path, target="cpu", cache=False)(x)

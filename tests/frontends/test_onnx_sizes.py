@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import mlirfuse
+from helpers.onnx_text import saved
 from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends import import_model
 from mlirfuse.support.shapes import Shape, example_inputs
@@ -28,17 +29,13 @@ def floats(*shape, seed=0):
     return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
-def saved(text, folder, *, opset=19, **constants):
-    model = parser.parse_model(f'<ir_version: 9, opset_import: ["": {opset}]>\n{text}')
-    for name, array in constants.items():
-        model.graph.initializer.append(numpy_helper.from_array(array, name))
-    path = folder / "model.onnx"
-    onnx.save(model, path)
-    return path
+def path_of(text, folder):
+    """The file of a model."""
+    return saved(text, folder, opset=19, ir_version=9)[1]
 
 
 def test_example_inputs_give_sizes_and_constants(tmp_path):
-    path = saved(NET, tmp_path)
+    path = path_of(NET, tmp_path)
     x = floats(2, 3, 4, 6)
     program = mlirfuse.compile(path, {"x": x, "rate": 2})
     assert [spec.shape for spec in program.inputs] == [(2, 3, 4, 6)]
@@ -50,18 +47,18 @@ def test_example_inputs_give_sizes_and_constants(tmp_path):
 
 
 def test_other_sizes_are_compiled_when_they_come(tmp_path):
-    path = saved(NET, tmp_path)
+    path = path_of(NET, tmp_path)
     program = mlirfuse.compile(path, (floats(1, 3, 4, 4), 1), guard="recompile")
     x = floats(1, 3, 6, 2)
     with pytest.raises(UsageError, match="1 example inputs for a model that has 2: x, rate"):
         program(x)
-    plain = saved("net (float[n,3] x) => (float[n,3] y) { y = Relu(x) }", tmp_path)
+    plain = path_of("net (float[n,3] x) => (float[n,3] y) { y = Relu(x) }", tmp_path)
     program = mlirfuse.compile(plain, (floats(2, 3),), guard="recompile")
     np.testing.assert_array_equal(program(floats(5, 3)), np.maximum(floats(5, 3), 0))
 
 
 def test_open_sizes_are_noted(tmp_path):
-    path = saved("net (float[n,3] x) => (float[n,3] y) { y = Relu(x) }", tmp_path)
+    path = path_of("net (float[n,3] x) => (float[n,3] y) { y = Relu(x) }", tmp_path)
     program = mlirfuse.compile(path)
     (note,) = program.report.notes
     assert "leaves sizes open (x:?x3)" in note
@@ -79,7 +76,7 @@ def test_open_sizes_are_noted(tmp_path):
 )
 def test_example_inputs_that_do_not_fit(given, message, tmp_path):
     with pytest.raises(UsageError, match=message):
-        import_model(saved(NET, tmp_path), given)
+        import_model(path_of(NET, tmp_path), given)
 
 
 def test_a_failure_names_the_remedy(tmp_path):
@@ -100,7 +97,7 @@ def test_shapes_of_the_command_line(tmp_path, capsys):
     for text in ("1x0", "x:", "1x3,x:1x3", "1,,2"):
         with pytest.raises(UsageError, match="--shapes takes"):
             example_inputs(text)
-    path = saved("net (float[n,3] x) => (float[n,3] y) { y = Relu(x) }", tmp_path)
+    path = path_of("net (float[n,3] x) => (float[n,3] y) { y = Relu(x) }", tmp_path)
     program = tmp_path / "out.vmfb"
     assert main([str(path), "-o", str(program), "--shapes=x:4x3"]) == 0
     assert mlirfuse.load(program).inputs[0].shape == (4, 3)
