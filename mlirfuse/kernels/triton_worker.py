@@ -44,6 +44,9 @@ def load(source: str, name: str) -> ModuleType:
 PTX_VERSION = 80
 """The newest PTX that is written: later ones are refused by drivers older than CUDA 12.0."""
 
+PTX_VERSIONS = {90: 81}
+"""Architecture -> a newer one, which its instructions need: vectors of atomic adds (CUDA 12.1)."""
+
 
 def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
     """Leaves only the kernel's own parameters: IREE passes bindings and constants, nothing else.
@@ -121,7 +124,7 @@ def compile_kernel(request: dict[str, Any]) -> None:
         target=GPUTarget(request["backend"], request["arch"], request["subgroup"]),
         options={
             **options,
-            **({} if hip else {"ptx_version": PTX_VERSION}),
+            **({} if hip else {"ptx_version": PTX_VERSIONS.get(request["arch"], PTX_VERSION)}),
             "enable_fp_fusion": request["contracts"],
         },
     )

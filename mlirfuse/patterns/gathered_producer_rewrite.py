@@ -27,8 +27,11 @@ from mlirfuse.structured.ir import fusable_neighbors, ops
 
 _EXTRACT = "tensor.extract"
 
-MAX_OPS = 16
-"""Ops that a gather computes again."""
+MAX_OPS = 32
+"""Ops that a gather computes again, each once: more than any activation has."""
+
+_Key = tuple[ir.Value, tuple[int, ...]]
+"""A tensor, and for each of its dimensions the number of the gather's index."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,11 +48,22 @@ class _Element:
     indices: tuple[int, ...]
     parts: tuple[_Element, ...] | None = None
 
+    @property
+    def key(self) -> _Key:
+        """The tensor and the indices: the same element has the same ones."""
+        return self.value, self.indices
+
     def leaves(self) -> list[_Element]:
         """The elements that are read."""
-        if self.parts is None:
-            return [self]
-        return [leaf for part in self.parts for leaf in part.leaves()]
+        found: dict[_Key, _Element] = {}
+        self._visit(found)
+        return [element for element in found.values() if element.parts is None]
+
+    def _visit(self, found: dict[_Key, _Element]) -> None:
+        if self.key not in found:
+            found[self.key] = self
+            for part in self.parts or ():
+                part._visit(found)
 
 
 Elements = dict[ir.Operation, _Element]
@@ -79,7 +93,7 @@ def _computed(root: ir.Operation, extract: ir.Operation) -> _Element | None:
     if 2 * math.prod(known) > ops.num_elements(value) or not _is_only_gathered(value):
         return None
     indices = tuple(range(len(ops.shape(value))))
-    element = _grown(_Element(value, indices), MAX_OPS)
+    element = _grown(_Element(value, indices), {})
     kept = [leaf.value for leaf in element.leaves() if leaf.value != value]
     larger = any(
         ops.num_bytes(leaf) > ops.num_bytes(value) and not _is_in_memory(leaf, producer)
@@ -93,19 +107,27 @@ def _is_only_gathered(value: ir.Value) -> bool:
     return all(user.name == _EXTRACT for user in ops.users(value))
 
 
-def _grown(element: _Element, limit: int) -> _Element:
-    """The element, computed from those that its producer reads, and these from others."""
+def _grown(element: _Element, grown: dict[_Key, _Element]) -> _Element:
+    """The element, computed from those that its producer reads, and these from others.
+
+    Args:
+      element: the element.
+      grown: the elements that are computed so far, at most `MAX_OPS`.
+    """
+    if element.key in grown:
+        return grown[element.key]
     producer = _producer(element.value)
-    if producer is None or limit == 0:
+    if producer is None or len(grown) >= MAX_OPS:
         return element
+    grown[element.key] = element  # Counts while its parts grow; no tensor is computed from itself.
     results = ops.plain_maps(producer)[ops.num_inputs(producer)]
     position = dict(zip(results, element.indices, strict=True))
-    parts = [
-        _Element(value, tuple(position[loop] for loop in read))
+    parts = tuple(
+        _grown(_Element(value, tuple(position[loop] for loop in read)), grown)
         for value, read in zip(ops.inputs(producer), ops.plain_maps(producer), strict=False)
-    ]
-    grown = tuple(_grown(part, (limit - 1) // len(parts)) for part in parts)
-    return dataclasses.replace(element, parts=grown)
+    )
+    grown[element.key] = dataclasses.replace(element, parts=parts)
+    return grown[element.key]
 
 
 def _producer(value: ir.Value) -> ir.Operation | None:
@@ -134,7 +156,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the op that computes the elements which it read."""
     op: ir.Operation = match.root
     elements: Elements = match.data
-    reads: dict[tuple[ir.Value, tuple[int, ...]], int] = {}
+    reads: dict[_Key, int] = {}
     for extract, element in elements.items():
         for leaf in element.leaves():
             loops = _loops(extract, leaf)
@@ -162,7 +184,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         if old in elements:
             known = {read: given[number] for read, number in reads.items()}
             with ir.InsertionPoint(copy), copy.location:
-                copy.results[0].replace_all_uses_with(_scalar(elements[old], copy, known))
+                scalar = _scalar(elements[old], copy, known, {})
+                copy.results[0].replace_all_uses_with(scalar)
             copy.erase()
     for result, replacement in zip(op.results, new.results, strict=True):
         result.replace_all_uses_with(replacement)
@@ -173,13 +196,32 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 def _scalar(
     element: _Element,
     extract: ir.Operation,
-    known: dict[tuple[ir.Value, tuple[int, ...]], ir.Value],
+    known: dict[_Key, ir.Value],
+    made: dict[_Key, ir.Value],
 ) -> ir.Value:
-    """The scalar, at the current insertion point."""
+    """The scalar, at the current insertion point.
+
+    Args:
+      element: the element.
+      extract: the op that read it, or reads the elements that it is computed from.
+      known: the body's arguments by tensor and loops.
+      made: the scalars that are built for this extract.
+    """
+    if element.key not in made:
+        made[element.key] = _built(element, extract, known, made)
+    return made[element.key]
+
+
+def _built(
+    element: _Element,
+    extract: ir.Operation,
+    known: dict[_Key, ir.Value],
+    made: dict[_Key, ir.Value],
+) -> ir.Value:
     if element.parts is not None:
         producer = ops.defining_op(element.value)
         assert producer is not None
-        parts = [_scalar(part, extract, known) for part in element.parts]
+        parts = [_scalar(part, extract, known, made) for part in element.parts]
         return builders.body_of(producer)([*parts, parts[0]])[0]
     loops = _loops(extract, element)
     if loops is not None:

@@ -107,6 +107,16 @@ def test_object_code(arch, body, element):
         assert triton_compiler.build(plan.program, arch).code
 
 
+@pytest.mark.parametrize(("element", "vectors"), [("f32", True), ("f64", False), ("i32", False)])
+def test_an_instruction_adds_four_adjacent_elements_of_f32(element, vectors):
+    body = "addf" if element.startswith("f") else "addi"
+    case = Case(body=body, shape=(500, 256), batch=(3000,), element=element)
+    with ir.Context():
+        _, (plan,) = planned(scatter_text.text(case), "scatter")
+        code = triton_compiler.build(plan.program, "sm_90").code
+    assert (b".v4.f32" in code) == vectors
+
+
 @pytest.mark.parametrize("body", ["maximumf", "minimumf"])
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_extremes_of_special_numbers(interpreter, body, element):

@@ -22,6 +22,11 @@ PROGRAMS = {
     "of_pixels": (F.cross_entropy, values(2, 21, 9, 16), labels(2, 9, 16, below=21)),
     "scaled_rows": (lambda x, s, n: (x * s)[n], values(500, 24), values(24), labels(64, below=500)),
     "columns": (lambda x, n: F.gelu(x).index_select(1, n), values(33, 700), labels(64, below=700)),
+    "of_a_deep_chain": (
+        lambda x, n: F.mish(F.gelu(x, approximate="tanh")).index_select(1, n),
+        values(33, 700),
+        labels(64, below=700),
+    ),
     "of_a_norm": (
         lambda x, n: torch.gather(x.exp() / x.abs().sum(-1, keepdim=True), 1, n),
         values(64, 300),
@@ -60,3 +65,10 @@ def test_the_loss_of_logits_is_one_pass_over_them():
     program = mlirfuse.compile(Program(function), arguments, target="cuda:sm_90")
     exchanged = [b.bytes for b in program.report.boundaries]
     assert max(exchanged) <= 64 * 4
+
+
+@pytest.mark.parametrize("name", ["columns", "of_a_deep_chain"])
+def test_a_chain_whose_values_are_used_twice_is_computed_whole(name):
+    function, *arguments = PROGRAMS[name]
+    program = mlirfuse.compile(Program(function), arguments, target="cuda:sm_90")
+    assert len(program.kernels) == 1

@@ -56,7 +56,8 @@ def scalar_expression(
       op: the op.
       operands: names of its operands.
       types: element types in Triton's spelling; f16 may be computed in f32.
-      short: whether all results of the kernel are rounded to 16 bits or less.
+      short: whether all results of the kernel are rounded to 16 bits or less; a result of f16 or
+        bf16 that is not computed in f32 is rounded in any case.
       gluon: whether the kernel is Gluon's.
 
     Raises:
@@ -91,12 +92,12 @@ def scalar_expression(
         raise Unsupported(f"{op.name} of type {kind}")
     if kind == "f64":
         form = DOUBLE.get(op.name, form)
-    if short and types[kind] == "tl.float32":
-        form = SHORT.get(op.name, form)
-        form = form if gluon else SHORT_OF_TILES.get(op.name, form)
     narrow = types[kind] != "tl.float32" and (
         kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
     )
+    if narrow or (short and types[kind] == "tl.float32"):
+        form = SHORT.get(op.name, form)
+        form = form if gluon else SHORT_OF_TILES.get(op.name, form)
     if op.name == "math.roundeven" and narrow:
         form = SHORT_ROUND
     if op.name in FLOAT and narrow:

@@ -11,11 +11,15 @@ code of a 128x256 tile of f16 with eight warps spills (ptxas, for Triton 3.6)
     two and three such tensors          604, 636                    1140, 2286
 
 and that of a 128x128 tile at most 64. On an H200 the last one, of 3840x929x784, took 79 us in tiles
-of 128x256, where torch.compile's two kernels take 29.
+of 128x256, where torch.compile's two kernels take 29. Functions without other operands spill, too,
+where they are long (mish 190 registers, the logarithm of an error function 118): on an H100
+`mish(x @ w)` of 4096x256x4096 took 81 us in tiles of 128x256, and 53 to 62 in those of half the
+accumulators.
 """
 
 from __future__ import annotations
 
+from mlirfuse import cost
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
 from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
@@ -24,9 +28,24 @@ from mlirfuse.structured.ir import ops
 MAX_TENSORS = 2
 """Tensors of the result's size that are too many in any epilogue."""
 
+SPECIAL_INSTRUCTIONS = 16
+"""Instructions of a function such as a logarithm, a division or a root; an estimate."""
+
+LONG_EPILOGUE = 32
+"""Instructions of an epilogue that spill: those of two functions."""
+
+
+def instructions(analysis: MatmulAnalysis) -> int:
+    """Instructions of the epilogue of a region for each element of the contraction."""
+    elements = max(1, ops.num_elements(analysis.contraction.results[0]))
+    parts = [cost.computation(op) for op in analysis.epilogue]
+    return sum(part.vector + SPECIAL_INSTRUCTIONS * part.special for part in parts) // elements
+
 
 def has_wide_epilogue(analysis: MatmulAnalysis) -> bool:
     """Whether the epilogue of a region needs half of the registers."""
+    if instructions(analysis) >= LONG_EPILOGUE:
+        return True
     own = {value for op in analysis.epilogue for value in op.results}
     own |= set(analysis.contraction.results)
     size = ops.num_elements(analysis.contraction.results[0])

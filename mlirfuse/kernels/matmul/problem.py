@@ -47,6 +47,7 @@ class MatmulProblem(Problem):
       grouped: whether K is in groups that share a scale.
       wide_epilogue: whether the ops behind the products need half of the registers; known where a
         configuration is computed for a region.
+      epilogue: instructions of those ops for each element; known there, too.
     """
 
     m: int
@@ -61,6 +62,7 @@ class MatmulProblem(Problem):
     weight_bits: int = 0
     grouped: bool = False
     wide_epilogue: bool = False
+    epilogue: int = 0
 
     SIZES: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch")
 

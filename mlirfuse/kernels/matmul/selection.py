@@ -11,7 +11,7 @@ from mlirfuse.kernels.configs.lookup import Entry
 from mlirfuse.kernels.matmul import aligned_copies, heuristics, persistent_sm90, weight_only
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.cost_model import num_ctas
-from mlirfuse.kernels.matmul.epilogue_registers import has_wide_epilogue
+from mlirfuse.kernels.matmul.epilogue_registers import has_wide_epilogue, instructions
 from mlirfuse.kernels.matmul.problem import MAX_BUCKETED_M, MIN_DOT_M, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
@@ -43,7 +43,12 @@ def select_config(
     m = analysis.m if analysis.m and problem.m > MIN_DOT_M else problem.m
     exact = problem
     if not problem.streamed_bits:
-        exact = dataclasses.replace(problem, m=m, wide_epilogue=has_wide_epilogue(analysis))
+        exact = dataclasses.replace(
+            problem,
+            m=m,
+            wide_epilogue=has_wide_epilogue(analysis),
+            epilogue=instructions(analysis),
+        )
     chosen = config or choose_config(problem, target, can_run, exact)
     if chosen.weight_streaming and not can_run(chosen):
         chosen = choose_config(problem, target, can_run, exact)

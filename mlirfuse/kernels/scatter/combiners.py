@@ -17,9 +17,11 @@ from mlirfuse.structured.recognize.scatters import Scatter
 
 STORE, PLAIN, ATOMIC, SWAP = "store", "plain", "atomic", "compare_and_swap"
 
+ATOMIC_ADD = "tl.atomic_add"
+
 _ATOMICS = {
-    "arith.addf": "tl.atomic_add",
-    "arith.addi": "tl.atomic_add",
+    "arith.addf": ATOMIC_ADD,
+    "arith.addi": ATOMIC_ADD,
     "arith.andi": "tl.atomic_and",
     "arith.ori": "tl.atomic_or",
     "arith.xori": "tl.atomic_xor",

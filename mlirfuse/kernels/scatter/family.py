@@ -26,7 +26,8 @@ def plan_scatter(
       target: the target.
       config: a given configuration; else the nearest measured, or the computed one.
     """
-    return tile.plan(analysis, config or heuristics.choose_config(problem_of(analysis), target))
+    chosen = config or heuristics.choose_config(problem_of(analysis), target)
+    return tile.plan(analysis, chosen, target)
 
 
 SCATTER = KernelFamily(
