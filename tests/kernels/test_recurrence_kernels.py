@@ -130,6 +130,19 @@ def test_a_cta_holds_the_weights_of_a_small_cell_for_one_row(cell, columns):
     assert not re.search(r"tl\.load\(.*b0", inside)
 
 
+@pytest.mark.parametrize(("cell", "columns", "tiles"), [("gru", 417, 27), ("lstm", 300, 19)])
+def test_ctas_that_share_a_row_hold_the_weights_of_their_columns(cell, columns, tiles):
+    """They wait for each other, and no row for another one."""
+    plan = planned(recurrence_text(Recurrence(cell, rows=(3,), columns=columns)))
+    assert plan.grid[0].count(()) == 3 * tiles
+    assert plan.workspaces[-1].zeroed
+    assert plan.workspaces[-1].elements == 3
+    _, _, inside = plan.program.source.partition("for step in")
+    assert "library.meet(counters + group" in inside
+    assert "tl.dot" not in inside
+    assert not re.search(r"tl\.load\(.*b0", inside)
+
+
 def test_one_cta_of_all_columns_waits_for_none():
     plan = planned(recurrence_text(Recurrence("gru", rows=(8,), columns=40)))
     assert not any(workspace.zeroed for workspace in plan.workspaces)

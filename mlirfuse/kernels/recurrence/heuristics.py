@@ -10,11 +10,20 @@ from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig, RecurrenceProblem
 from mlirfuse.targets.base import Target
 
+MAX_ROW_HELD_BYTES = 384
+"""Bytes of weights in the registers of a thread of a CTA with one row, at most: it has no
+accumulators of matrix instructions."""
+
+FLOAT_BITS = 32
+"""Bits of a weight of such a CTA in registers, whatever its type in memory is."""
+
 LEAST_DOT = 16
 """Rows, columns and contracted elements of `tl.dot`, at least."""
 
 MAX_ROWS, MAX_COLUMNS, K_BYTES = 64, 128, 256
 """Rows and columns of a tile at most; bytes of a row of an operand in one `tl.dot`."""
+
+NUM_WARPS, MAX_STAGES = 4, 3
 
 WIDE_COLUMNS = 32
 """Columns of a tile of `LEAST_DOT` rows of f32. On an H200 an iteration of an LSTM of 10x256 took
@@ -24,22 +33,37 @@ SINGLE_COLUMNS = 64
 """Columns that one CTA has, so that none waits: an iteration of an LSTM of 8x43 f16 took 2.0 us
 with eight warps and 3.5 in three CTAs; of a GRU of 3x32 f32 1.6 and 2.8."""
 
-ROW_COLUMNS, ROW_BYTES, ROW_WARPS = 128, 196608, 16
-"""Columns of a CTA that has one row, bytes of the weights in its registers, and warps, at most."""
+ROW_COLUMNS = 256
+"""Columns of one row that one CTA has, at most."""
+
+MIN_ROW_COLUMNS = 8
+"""Columns of a CTA with one row of several CTAs, at least."""
+
+ROW_WARPS = (NUM_WARPS, 8, 16)
+"""Warps of a CTA with one row; the last ones are for fewer CTAs that wait for each other."""
 
 HELD_BYTES = 256
-"""Bytes of these weights in a thread where the CTA may have more warps."""
+"""Bytes of the weights in a thread where the one CTA of a row may have more warps."""
 
 ROWS_PER_SM = 2
 """Rows of states for each SM up to which CTAs have one row; an estimate: tiles of sixteen rows took
 1.1 to 5 us for an iteration of such cells on an H200."""
 
+ROW_WAVES = {16: 1, 32: 2}
+"""Bits of the operands -> CTAs of rows that several share, for each SM, at most.
+
+Tiles of sixteen rows read their weights from the L2 cache in each iteration, and compute products
+of f32 as three of TF32. Microseconds of an iteration on an H100, with tiles of sixteen rows and
+with rows of several CTAs:
+
+    GRU of 1x417 f32     17.0   2.1        LSTM of 10x256 f16    3.7   2.4
+    LSTM of 1x512 f32    11.3   3.1        GRU of 3x300 f16      3.8   2.4
+    LSTM of 32x256 f32   10.4   4.7        RNN of 4x192 f32      3.0   1.4, 1.0 in one CTA
+"""
+
 SHARE_OF_SMS = 2
 """CTAs that wait for each other are at most one SM of so many: they all run at a time, also beside
 another kernel of the kind, or on a smaller device of the architecture."""
-
-NUM_WARPS, MAX_STAGES = 4, 3
-
 
 def most_waiting(target: Target) -> int:
     """CTAs that may wait for each other."""
@@ -81,18 +105,42 @@ def default_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConf
 
 
 def _one_row(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
-    """The configuration of CTAs that hold all weights, for one row each; None where none can."""
+    """The configuration of CTAs that hold their weights, for one row each; None where none can."""
+    if not problem.k:
+        return None
+    return _of_one_cta(problem, target) or _of_several_ctas(problem, target)
+
+
+def _of_one_cta(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
+    """That of one CTA for a row, which waits for none."""
     gpu, columns = gpu_of(target), power_of_two(problem.columns)
-    if not problem.k or columns > ROW_COLUMNS or problem.rows > ROWS_PER_SM * gpu.num_sms:
+    size = _weight_bytes(problem, columns)
+    most = MAX_ROW_HELD_BYTES * ROW_WARPS[-1] * gpu.warp_size
+    if columns > ROW_COLUMNS or problem.rows > ROWS_PER_SM * gpu.num_sms or size > most:
         return None
+    fewer = [w for w in ROW_WARPS if size <= HELD_BYTES * w * gpu.warp_size]
+    return RecurrenceConfig(1, columns, LEAST_DOT, fewer[0] if fewer else ROW_WARPS[-1], 1)
+
+
+def _of_several_ctas(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
+    """That of CTAs with the most columns of a row: of few warps where all run at a time."""
+    gpu = gpu_of(target)
+    most = ROW_WAVES.get(problem.operand_bits, 0) * gpu.num_sms
+    for last, limit in ((len(ROW_WARPS) - 1, min(most, gpu.num_sms)), (len(ROW_WARPS), most)):
+        columns = power_of_two(problem.columns) // 2
+        while columns >= MIN_ROW_COLUMNS:
+            tiles, size = -(-problem.columns // columns), _weight_bytes(problem, columns)
+            held = [w for w in ROW_WARPS[:last] if size <= MAX_ROW_HELD_BYTES * w * gpu.warp_size]
+            if held and tiles <= most_waiting(target) and tiles * problem.rows <= limit:
+                return RecurrenceConfig(1, columns, LEAST_DOT, held[0], 1)
+            columns //= 2
+    return None
+
+
+def _weight_bytes(problem: RecurrenceProblem, columns: int) -> int:
+    """Bytes of the weights of so many columns, as f32 in registers."""
     depth = -(-problem.k // LEAST_DOT) * LEAST_DOT
-    size = problem.products * depth * columns * 4
-    if size > ROW_BYTES:
-        return None
-    warps = NUM_WARPS
-    while warps < ROW_WARPS and size > HELD_BYTES * warps * gpu.warp_size:
-        warps *= 2
-    return RecurrenceConfig(1, columns, LEAST_DOT, warps, 1)
+    return problem.products * depth * columns * FLOAT_BITS // 8
 
 
 def configs(problem: RecurrenceProblem, target: Target) -> list[RecurrenceConfig]:

@@ -9,8 +9,9 @@ other there. They all have to run at a time: `heuristics` bounds their number.
         h = ...; tl.store(next, h)
         library.meet(counter, arrived)
 
-Of a small cell each CTA has one row of states, and all weights in its registers: a matrix
-instruction would compute fifteen rows that there are not, and no CTA waits for another.
+Of few rows each CTA has one row of states, or some columns of it, and their weights in its
+registers: a matrix instruction would compute fifteen rows that there are not, and read its weights
+in each iteration. The CTA of all columns waits for none.
 
         h @ W as tl.sum(h[:, None] * W, 0), from parts of 16 contracted elements
 """
@@ -44,6 +45,7 @@ from mlirfuse.kernels.recurrence.analysis import (
     contracted,
     problem_of,
 )
+from mlirfuse.kernels.recurrence.heuristics import FLOAT_BITS, MAX_ROW_HELD_BYTES
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
 from mlirfuse.kernels.recurrence.step_demand import Findings, Read, Request, StepDemand
 from mlirfuse.structured.ir import ops
@@ -53,12 +55,6 @@ ENTRY = "recurrence_kernel"
 
 MAX_HELD_BYTES = 256
 """Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
-
-MAX_ROW_HELD_BYTES = 384
-"""The same of a CTA with one row, which has no accumulators of matrix instructions."""
-
-FLOAT_BITS = 32
-"""Bits of a weight of such a CTA in registers, whatever its type in memory is."""
 
 _DEPENDS = re.compile(r"\b(step|s\d+|w\d+_now)\b")
 """Names that an iteration sets."""
