@@ -40,11 +40,19 @@ class Lines:
 
 
 class Writer(Lines):
-    """Collects lines of Triton or Gluon."""
+    """Collects lines of Triton or Gluon.
+
+    Attributes:
+      reuses: whether an expression that is written again has the name that it has; only for lines
+        without loops, in which no name gets another value. A load that is written twice is loaded
+        twice: compilers keep both.
+    """
 
     def __init__(self) -> None:
         super().__init__()
+        self.reuses = False
         self._names = 0
+        self._known: dict[str, str] = {}
 
     def write(self, lines: Iterable[str]) -> None:
         """Writes several lines."""
@@ -52,10 +60,25 @@ class Writer(Lines):
             self.line(text)
 
     def name(self, text: str) -> str:
-        """Gives the value of an expression a name of its own, and returns the name."""
+        """Gives the value of an expression a name, and returns the name."""
+        if text in self._known:
+            return self._known[text]
         self._names += 1
-        self.line(f"v{self._names} = {text}")
-        return f"v{self._names}"
+        name = f"v{self._names}"
+        self.line(f"{name} = {text}")
+        if self.reuses:
+            self._known[text] = name
+        return name
+
+    @contextlib.contextmanager
+    def indented(self, header: str) -> Iterator[None]:
+        """As in `Lines`; the names of the `with` block are unknown outside of it."""
+        known = dict(self._known)
+        try:
+            with super().indented(header):
+                yield
+        finally:
+            self._known = known
 
     @contextlib.contextmanager
     def captured(self) -> Iterator[list[str]]:
@@ -63,9 +86,9 @@ class Writer(Lines):
 
         Names go on counting, so that the lines may stand next to others of this writer.
         """
-        lines, depth = self.lines, self._depth
-        self.lines, self._depth = [], 0
+        lines, depth, known = self.lines, self._depth, self._known
+        self.lines, self._depth, self._known = [], 0, {}
         try:
             yield self.lines
         finally:
-            self.lines, self._depth = lines, depth
+            self.lines, self._depth, self._known = lines, depth, known

@@ -20,7 +20,7 @@ accumulators.
 from __future__ import annotations
 
 from mlirfuse import cost
-from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
+from mlirfuse.kernels.matmul.analysis import OPERAND_BITS, MatmulAnalysis
 from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.structured.ir import ops
@@ -32,7 +32,8 @@ SPECIAL_INSTRUCTIONS = 16
 """Instructions of a function such as a logarithm, a division or a root; an estimate."""
 
 LONG_EPILOGUE = 32
-"""Instructions of an epilogue that spill: those of two functions."""
+"""Instructions of an epilogue that spill, of operands of 16 bits: those of two functions. Tiles of
+f32 have half of the accumulators anyway."""
 
 
 def instructions(analysis: MatmulAnalysis) -> int:
@@ -44,7 +45,7 @@ def instructions(analysis: MatmulAnalysis) -> int:
 
 def has_wide_epilogue(analysis: MatmulAnalysis) -> bool:
     """Whether the epilogue of a region needs half of the registers."""
-    if instructions(analysis) >= LONG_EPILOGUE:
+    if OPERAND_BITS[analysis.operand_type] == 16 and instructions(analysis) >= LONG_EPILOGUE:
         return True
     own = {value for op in analysis.epilogue for value in op.results}
     own |= set(analysis.contraction.results)

@@ -190,12 +190,14 @@ def _extent(grid: _Grid, space: Space) -> Extent:
 
 def _tiles(analysis: PointwiseAnalysis, space: Space, *, wide: bool) -> Tiles:
     """The tiles of a kernel, without any op yet."""
-    return Tiles(
+    found = Tiles(
         space,
         {},
         {**WIDE, "index": TYPES["i64" if wide else "i32"]},
         short=all(ops.element_type(value) in HIDING for value in analysis.results),
     )
+    found.body.writer.reuses = True
+    return found
 
 
 def _axes(analysis: PointwiseAnalysis) -> list[Axis]:
