@@ -153,8 +153,9 @@ class Numbers:
             ).results[0]
             kinds = [value.type for value in usual]
             branch = ir.Operation.create("scf.if", results=kinds, operands=[some], regions=2)
-            for region, values in zip(branch.regions, (rare, lambda: usual), strict=True):
+            forms: tuple[Callable[[], list[ir.Value]], ...] = (rare, lambda: usual)
+            for region, form in zip(branch.regions, forms, strict=True):
                 with ir.InsertionPoint(region.blocks.append()):
-                    ir.Operation.create("scf.yield", operands=values())
+                    ir.Operation.create("scf.yield", operands=form())
             found = list(branch.results)
         return [self.select(condition, one, other) for one, other in zip(found, usual, strict=True)]

@@ -69,7 +69,10 @@ def _fitted(
         return plain
     if _splits(analysis, plain, target) > 1:
         return plain
-    if config.kernel == WARP_SPECIALIZED_SM90 and _pads_too_much(analysis.sizes.queries):
+    specialized = config.kernel == WARP_SPECIALIZED_SM90
+    if specialized and (
+        _pads_too_much(analysis.sizes.queries) or _is_partial(analysis.sizes.keys, config)
+    ):
         return dataclasses.replace(
             config, kernel=OVERLAPPED_SM90, block_m=WARPGROUP_QUERIES, block_n=64, num_warps=4
         )
@@ -82,6 +85,11 @@ def _pads_too_much(queries: int | None) -> bool:
         return False
     two, one = (-(-queries // n) * n for n in (2 * WARPGROUP_QUERIES, WARPGROUP_QUERIES))
     return two > one * MAX_QUERY_PADDING
+
+
+def _is_partial(keys: int | None, config: AttentionConfig) -> bool:
+    """Whether the keys are less than one block: Triton 3.6 dies where a consumer has no whole one."""
+    return keys is not None and keys < config.block_n
 
 
 def _splits(analysis: AttentionAnalysis, config: AttentionConfig, target: Target) -> int:

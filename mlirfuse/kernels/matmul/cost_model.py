@@ -119,8 +119,8 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     step += rates.load_b * block_n * (1 + rates.narrow_b * (load_b - 1))
     # Vectorized stores run under the main loops of other CTAs.
     stores = STORE_COST * block_m * block_n * (_narrowing(problem.n, bits) - 1)
-    epilogue = INSTRUCTION_COST * problem.epilogue * block_m * block_n
-    epilogue *= max(1, FULL_WARPS / _resident_warps(config, problem, target, waves))
+    waiting = max(1, FULL_WARPS / _resident_warps(config, problem, target, waves))
+    epilogue = INSTRUCTION_COST * problem.epilogue * block_m * block_n * waiting
     products = split_size(problem.k, config) * step
     kernel = max(waves, rates.alone) * (products + epilogue + stores)
     return kernel + _merge_time(config, problem, target) + _copy_time(config, problem, target)

@@ -65,6 +65,7 @@ SHARE_OF_SMS = 2
 """CTAs that wait for each other are at most one SM of so many: they all run at a time, also beside
 another kernel of the kind, or on a smaller device of the architecture."""
 
+
 def most_waiting(target: Target) -> int:
     """CTAs that may wait for each other."""
     return gpu_of(target).num_sms // SHARE_OF_SMS
