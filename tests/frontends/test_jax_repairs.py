@@ -348,3 +348,49 @@ def test_attention_with_biases(rng):
     program = mlirfuse.compile(function, tuple(arguments), target="cpu", cache=False)
     names = [kernel.name.partition("_")[0] for kernel in program.kernels]
     assert names == ["matmul", "matmul", "matmul", "attention"]
+
+
+def test_loops_whose_values_mlir_would_remove(rng):
+    """A value of the step before, one computed twice, constants, a condition that is a value."""
+    x = rng.random(5).astype(np.float32)
+
+    def function(x, limit):
+        def step(carried):
+            x, _, twin, first = carried
+            grown = jnp.where(first, x * 2, x + 1) + twin
+            return grown, x, jnp.where(first, x * 2, x + 1) + twin, jnp.bool_(False)
+
+        def last_step(carried):
+            _, error, count = carried
+            return x, error * jnp.where(count > 3, 0.1, 0.9), count + 1
+
+        def again(carried):
+            return (carried[1] + 1).sum() < limit, carried[1] + 1
+
+        return (
+            lax.while_loop(lambda c: c[0].sum() < limit, step, (x, x * 2, x * 3, True))[:2],
+            lax.while_loop(
+                lambda c: (c[1] > 0.01) & (c[0].sum() < limit), last_step, (x * 2, limit, 0)
+            )[2],
+            lax.while_loop(lambda c: c[0], again, (limit > 3, x))[1],
+        )
+
+    check(function, x, np.float32(90))
+
+
+def test_loops_whose_steps_may_not_read_a_value(rng):
+    """The branch that reads `error` folds away: its condition is the loop's."""
+    x = rng.random(5).astype(np.float32)
+
+    def function(x, limit):
+        def goes_on(carried):
+            return (carried[1] > 0.01) & (carried[0].sum() < limit)
+
+        def step(carried):
+            return lax.cond(
+                goes_on(carried), lambda c: (c[0] + 1, 1 / c[0].sum()), lambda c: c, carried
+            )
+
+        return lax.while_loop(goes_on, step, (x, limit))[0]
+
+    check(function, x, np.float32(90))

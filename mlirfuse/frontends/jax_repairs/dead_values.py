@@ -1,4 +1,4 @@
-"""Values that a loop carries, and that neither its results nor the next step read.
+"""Values that a loop carries, and that its steps or its results do not read.
 
   %0:4 = stablehlo.while(%i = .., %x = .., %y = .., %error = ..)
       cond {%i < 30 and %error > 0.1} do {... %new = ...; return .., .., .., %new}
@@ -6,8 +6,11 @@ becomes, where %0#2 and %0#3 are not used, nor %y for another value, nor %error 
   %0:3 = stablehlo.while(%i = .., %x = .., %error = ..)
       cond {...} do {... %kept = select %false, %error, %new; return .., .., %kept}
 
-MLIR takes such values out of the loop's end, and IREE 3.13 crashes on a loop whose regions differ
-in their arguments. It cannot know that %false, from behind a barrier, is false.
+So do a value that results alone read, such as the one of the step before, the second of two that
+steps compute alike, and a constant; a condition that is a value becomes `or` of it and %false.
+
+MLIR takes such values out of one of the loop's regions, and IREE 3.13 crashes on a loop whose
+regions differ in their arguments. It cannot know that %false, from behind a barrier, is false.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ def _clean(block: ir.Block, effects: Collection[str]) -> None:
     for op in [each.operation for each in block.operations]:
         if op.name == "stablehlo.while":
             op = _pruned(op, effects)
-            _read_by_steps(op)
+            _told_apart(op)
         for region in op.regions:
             for inner in region.blocks:
                 _clean(inner, effects)
@@ -112,23 +115,33 @@ def _pruned(op: ir.Operation, effects: Collection[str]) -> ir.Operation:
     return new
 
 
-def _read_by_steps(op: ir.Operation) -> None:
-    """Lets steps read the values that only the condition does."""
+def _told_apart(op: ir.Operation) -> None:
+    """Lets steps read every value, and compute each from others and but once.
+
+    A condition that is one of the values gets an op of its own.
+    """
     from iree.compiler import ir
 
     condition, body = (region.blocks[0] for region in op.regions)
+    ends = _numbered(body)
     found = [
         index
-        for index, result in enumerate(op.results)
-        if not _used([result, body.arguments[index]]) and _used([condition.arguments[index]])
+        for index, argument in enumerate(body.arguments)
+        if not _surely_read(argument) or ends[index] in ends[:index] or _fixed(ends[index], body)
     ]
-    if not found:
+    decided = list(condition.operations)[-1].operation
+    carried = decided.operands[0].owner == condition
+    if not found and not carried:
         return
     with op.location, ir.InsertionPoint(op):
         bit = ir.RankedTensorType.get([], ir.IntegerType.get_signless(1))
         value = ir.DenseElementsAttr.get_splat(bit, ir.BoolAttr.get(False))
         false = ir.Operation.create("stablehlo.constant", [bit], [], {"value": value}).result
         false = ir.Operation.create("stablehlo.optimization_barrier", [bit], [false]).result
+    if carried:
+        with decided.location, ir.InsertionPoint(decided):
+            operands = [decided.operands[0], false]
+            decided.operands[0] = ir.Operation.create("stablehlo.or", [bit], operands).result
     end = list(body.operations)[-1].operation
     with end.location, ir.InsertionPoint(end):
         for index in found:
@@ -137,6 +150,42 @@ def _read_by_steps(op: ir.Operation) -> None:
             end.operands[index] = ir.Operation.create(
                 "stablehlo.select", [new.type], operands
             ).result
+
+
+def _fixed(value: ir.Value, body: ir.Block) -> bool:
+    """Whether a value that a block returns is a constant, or from outside of the block."""
+    from iree.compiler import ir
+
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return bool(owner != body)
+    if owner.name in ("stablehlo.broadcast_in_dim", "stablehlo.convert"):
+        return _fixed(owner.operands[0], body)
+    return bool(owner.name == "stablehlo.constant" or owner.operation.block != body)
+
+
+def _surely_read(value: ir.Value) -> bool:
+    """Whether an op of the value's own block reads it: nested ones, and calls, may fold away."""
+    users = [use.owner.operation for use in value.uses]
+    return any(
+        user.block == value.owner and not len(user.regions) and user.name != "func.call"
+        for user in users
+    )
+
+
+def _numbered(body: ir.Block) -> list[ir.Value]:
+    """The values that a block returns, of equal ones the first."""
+    first: dict[ir.Value, ir.Value] = {}
+    known: dict[Any, Sequence[ir.Value]] = {}
+    for op in [each.operation for each in body.operations]:
+        if len(op.regions):
+            continue
+        attributes = tuple((name, op.attributes[name]) for name in op.attributes)
+        operands = tuple(first.get(value, value) for value in op.operands)
+        types = tuple(result.type for result in op.results)
+        results = known.setdefault((op.name, attributes, operands, types), list(op.results))
+        first.update(zip(op.results, results, strict=True))
+    return [first.get(value, value) for value in list(body.operations)[-1].operands]
 
 
 def _closure(
