@@ -16,6 +16,7 @@ from mlirfuse import marks
 from mlirfuse.core import CallError, ImportFailedError, UsageError
 from mlirfuse.frontends.entry_point import name_specs, unsigned_elements, with_signs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
+from mlirfuse.frontends.jax_callbacks import lowering_options
 from mlirfuse.frontends.jax_repairs import operations, repaired
 from mlirfuse.frontends.jax_repairs.definitions import PLATFORM, portable_text
 from mlirfuse.frontends.lowering import (
@@ -70,13 +71,18 @@ def import_function(
     symbolic = any(
         not isinstance(size, int) for _, leaf in leaves for size in getattr(leaf, "shape", ())
     )
+    notes: list[str] = []
     marks.restart()
     try:
         if symbolic:
             exported = jax.export.export(jitted, platforms=[PLATFORM])(*args, **kwargs)
         else:
-            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(PLATFORM,))
+            traced = jitted.trace(*args, **kwargs)
+            options = lowering_options(traced.jaxpr, notes)
+            lowered = traced.lower(lowering_platforms=(PLATFORM,), **options)
             module = lowered.compiler_ir("stablehlo")
+    except ImportFailedError as error:
+        raise ImportFailedError(f"{source}: {error}") from error
     except Exception as error:
         raise ImportFailedError(
             f"{source}: JAX cannot trace it: {type(error).__name__}: {one_line(error)}"
@@ -92,6 +98,7 @@ def import_function(
             source, in_tree, lowered.out_tree, kept, results
         )
     imported.inputs = name_specs(imported.inputs, names)
+    imported.notes += tuple(notes)
     kept = exported.module_kept_var_idx if symbolic else range(len(leaves))
     if not any(_is_key(leaf) for _, leaf in leaves):  # only `flatten` knows keys
         imported.parameters = _parameters(in_tree, kept, _parameter_names(model))
