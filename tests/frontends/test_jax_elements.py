@@ -9,6 +9,7 @@ from jax import lax
 from helpers.jax_programs import check
 from helpers.stock_program import stock_program
 from mlirfuse.frontends import import_model
+from mlirfuse.frontends.containment import collected
 
 
 def test_unsigned_integers():
@@ -147,3 +148,12 @@ def test_functions_of_float64():
     for ours, theirs in zip(stock_program(import_model(exported))(x, y), expected, strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
+
+
+def test_unsigned_integers_beside_complex_constants():
+    with collected() as left_out:
+        check(
+            lambda u: (jnp.flip(u), jnp.full((), 1 + 0j, jnp.complex64)),
+            np.array([200, 3], np.uint8),
+        )
+    assert not left_out

@@ -94,8 +94,11 @@ def _cast_arguments(op: ir.Operation) -> None:
 def _strip_constant(op: ir.Operation) -> None:
     from iree.compiler import ir
 
-    value, target = op.attributes["value"], _signless(op.results[0].type)
-    if target != op.results[0].type and isinstance(value, ir.DenseElementsAttr):
+    target = _signless(op.results[0].type)
+    if target == op.results[0].type:
+        return  # MLIR's bindings have no class for the attribute of complex numbers
+    value = op.attributes["value"]
+    if isinstance(value, ir.DenseElementsAttr):
         # Large ones are printed as bytes.
         op.attributes["value"] = ir.Attribute.parse(f"{str(value).rpartition(' : ')[0]} : {target}")
         op.results[0].set_type(target)
