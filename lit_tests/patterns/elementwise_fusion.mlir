@@ -524,3 +524,36 @@ func.func @no_fusion_exponentials_repeated(%x: tensor<8192x64xf32>) -> tensor<81
   } -> tensor<8192x64x2xf32>
   return %b : tensor<8192x64x2xf32>
 }
+
+// -----
+
+// The loop has one iteration: both values are the splat of 3 in its first half.
+// WHY-LABEL: @no_fusion_splats_alone
+// WHY: splat constants are all that it reads
+// CHECK-LABEL: @no_fusion_splats_alone
+// CHECK-NOT: flow.dispatch.region
+#v = affine_map<(d) -> (d)>
+func.func @no_fusion_splats_alone() -> (tensor<8xi32>, tensor<8xi32>) {
+  %c0 = arith.constant 0 : index
+  %c3 = arith.constant 3 : index
+  %low = arith.constant dense<0> : tensor<8xi32>
+  %high = arith.constant dense<6> : tensor<8xi32>
+  %two = arith.constant 2 : i32
+  %five = arith.constant 5 : i32
+  %e = tensor.empty() : tensor<8xi32>
+  %r:2 = scf.for %n = %c0 to %c3 step %c3 iter_args(%a = %low, %b = %high) -> (tensor<8xi32>, tensor<8xi32>) {
+    %middle = linalg.generic {indexing_maps = [#v, #v, #v], iterator_types = ["parallel"]} ins(%a, %b : tensor<8xi32>, tensor<8xi32>) outs(%e : tensor<8xi32>) {
+    ^bb0(%i: i32, %j: i32, %o: i32):
+      %s = arith.addi %i, %j : i32
+      %m = arith.divui %s, %two : i32
+      linalg.yield %m : i32
+    } -> tensor<8xi32>
+    %place = linalg.generic {indexing_maps = [#v, #v], iterator_types = ["parallel"]} ins(%middle : tensor<8xi32>) outs(%e : tensor<8xi32>) {
+    ^bb0(%i: i32, %o: i32):
+      %m = arith.minui %i, %five : i32
+      linalg.yield %m : i32
+    } -> tensor<8xi32>
+    scf.yield %middle, %place : tensor<8xi32>, tensor<8xi32>
+  }
+  return %r#0, %r#1 : tensor<8xi32>, tensor<8xi32>
+}

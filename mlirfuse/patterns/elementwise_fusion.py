@@ -29,6 +29,7 @@ from iree.compiler import ir
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, GroupRules, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops
+from mlirfuse.structured.recognize import counted_loops
 
 
 def takes(op: ir.Operation) -> bool | NoMatch:
@@ -54,8 +55,11 @@ def joins(
 def admits(group: list[ir.Operation]) -> NoMatch | None:
     """The group's last ops are connected by computed values, not by copies and transposes alone.
 
-    IREE's code generation tiles one op, its producers, and their other users.
+    IREE's code generation tiles one op, its producers, and their other users. It folds a group
+    that reads splat constants alone, and refuses results that are equal then.
     """
+    if counted_loops.reads_splats_alone(group):
+        return NoMatch(Reason.NOT_PROFITABLE, "splat constants are all that it reads")
     read = {value for op in group for value in op.operands}
     ends = [op for op in group if read.isdisjoint(op.results)]
     if len(ends) < 2:

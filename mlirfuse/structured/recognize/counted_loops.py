@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
 from iree.compiler import ir
 
@@ -127,3 +128,39 @@ def host_loop(op: ir.Operation, *, in_region: bool = False) -> HostLoop | None:
     if not all(ops.ranked(value) is not None for value in op.results):
         return None
     return HostLoop(op, first, step, -(-(end - first) // step), len(held) - 1)
+
+
+def reads_splats_alone(group: Iterable[ir.Operation]) -> bool:
+    """Whether ops read nothing but constants of one number, and elementwise ops that do so.
+
+    A value that a loop of one iteration carries is the value that the loop starts with.
+    """
+    pending = [value for op in group for value in ops.external_operands(op)]
+    seen = set(pending)
+    while pending:
+        value = pending.pop()
+        if ops.constant(value) is not None:
+            continue
+        op = ops.defining_op(value)
+        if op is None:
+            first = _start_of_one_iteration(value)
+            more = () if first is None else (first,)
+        elif op.name == "tensor.empty":
+            continue
+        else:
+            more = tuple(ops.external_operands(op)) if ops.is_elementwise(op) else ()
+        if not more:
+            return False
+        pending += [operand for operand in more if operand not in seen]
+        seen.update(more)
+    return True
+
+
+def _start_of_one_iteration(value: ir.Value) -> ir.Value | None:
+    """The value that a loop of one iteration starts with; None for a value that none carries."""
+    loop = value.owner.owner
+    place = list(value.owner.arguments).index(value)
+    if loop.name != "scf.for" or not place:
+        return None
+    found = host_loop(loop)
+    return loop.operands[2 + place] if found is not None and found.iterations == 1 else None
