@@ -88,7 +88,7 @@ def _pads_too_much(queries: int | None) -> bool:
 
 
 def _is_partial(keys: int | None, config: AttentionConfig) -> bool:
-    """Whether the keys are less than one block: Triton 3.6 dies where a consumer has no whole one."""
+    """Whether the keys are less than one block: Triton 3.6 dies where there is no whole one."""
     return keys is not None and keys < config.block_n
 
 

@@ -1,8 +1,8 @@
 """Modelled time of a matmul, for the choice of its tiles.
 
 Waves of CTAs over the SMs, times the multiply-adds of a tile, the elements that it loads, the
-instructions of its epilogue and the elements that it stores. Parts of K, and copies of operands with aligned rows, are kernels of their own.
-Times are in multiply-adds of f16 of a multiprocessor.
+instructions of its epilogue and the elements that it stores. Parts of K, and copies of operands
+with aligned rows, are kernels of their own. Times are in multiply-adds of f16 of a multiprocessor.
 """
 
 from __future__ import annotations
