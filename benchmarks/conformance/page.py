@@ -24,6 +24,8 @@ shapes, the places of NaN and infinities, and values.
 
 - `onnx`: the node tests of ONNX and the models of its wheel;
 - `torch`: PyTorch's operator database (`op_db`) with its sample inputs;
+- `torch-modules`: PyTorch's module database (`module_db`), layers and losses in evaluation mode and
+  in training;
 - `jax`: the functions of `jax.numpy`, `jax.lax`, `jax.nn` and `jax.scipy.special`, with generated
   arguments.
 
@@ -38,7 +40,12 @@ the reason in benchmarks/conformance.
     python -m benchmarks conformance --run=FOLDER      # on the machine with the GPU
 """
 
-_NAMES = {"onnx": "ONNX", "torch": "PyTorch", "jax": "JAX"}
+_NAMES = {
+    "onnx": "ONNX",
+    "torch": "PyTorch",
+    "torch-modules": "PyTorch's modules",
+    "jax": "JAX",
+}
 
 MAX_LISTED = 40
 """Most operators that the page lists of a suite."""

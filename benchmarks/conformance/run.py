@@ -35,6 +35,7 @@ from mlirfuse.core import UsageError, nearest
 SUITES = {
     "onnx": "benchmarks.conformance.onnx_nodes:OnnxNodes",
     "torch": "benchmarks.conformance.torch_ops:TorchOps",
+    "torch-modules": "benchmarks.conformance.torch_modules:TorchModules",
     "jax": "benchmarks.conformance.jax_functions:JaxFunctions",
 }
 
@@ -227,7 +228,8 @@ class _Task:
 
 def _versions(suite: str) -> dict[str, str]:
     """The packages that the results depend on."""
-    return {name: version(name) for name in (suite, "iree-base-compiler")}
+    framework = suite.partition("-")[0]
+    return {name: version(name) for name in (framework, "iree-base-compiler")}
 
 
 def _failed(group: str, message: str) -> dict[str, Any]:

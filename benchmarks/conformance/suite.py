@@ -72,7 +72,7 @@ class Suite(Protocol):
     """A framework's collection of operators."""
 
     name: str
-    """`onnx`, `torch` or `jax`."""
+    """`onnx`, `torch`, `torch-modules` or `jax`."""
 
     merges: bool
     """Whether several cases can be one program."""

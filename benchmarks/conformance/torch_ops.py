@@ -7,16 +7,12 @@ signs, infinities and NaN.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
 import random
-import warnings
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -27,9 +23,17 @@ from torch.testing._internal.opinfo.core import (
     UnaryUfuncInfo,
 )
 from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from benchmarks.conformance.suite import Case, NotExportedError, Program
+from benchmarks.conformance.suite import Case
+from benchmarks.conformance.torch_calls import (
+    Call,
+    Sample,
+    TorchSuite,
+    case_of,
+    evenly,
+    inexact,
+    silent,
+)
 
 TYPES = (
     torch.float32,
@@ -53,28 +57,6 @@ MAX_ELEMENTS = 100_000
 
 MAX_EXTREMES = 1000
 """Elements of a tensor with special values: in large ones PyTorch orders equal ones at random."""
-
-RTOL = {
-    torch.float32: 1e-4,
-    torch.complex64: 1e-4,
-    torch.float16: 1e-2,
-    torch.bfloat16: 4e-2,
-}
-"""Relative error allowed. PyTorch's own tests allow 1.3e-6, 1e-3 and 1.6e-2 between two
-implementations of one operator; composed operators round in between, in another order."""
-
-ATOL = {
-    torch.float32: 1e-5,
-    torch.complex64: 1e-5,
-    torch.float16: 1e-3,
-    torch.bfloat16: 1e-2,
-}
-
-EAGER_ERRORS = 4.0
-"""PyTorch's own error, against the same operator in double precision, is allowed this often."""
-
-MAX_EAGER_ERROR = 0.02
-"""Bound of that allowance, relative to the largest expected element."""
 
 FOURIER_ERROR = 4.0
 """Error of an element of a Fourier transform, in roundings of the largest element: each element is
@@ -194,50 +176,7 @@ _EXTREMES = {
 """Further operators that get a case with zeros, infinities and NaN."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Call:
-    """An operator with its arguments; tensors among them are those of the call."""
-
-    operator: Callable[..., Any]
-    leaves: tuple[Any, ...]
-    spec: pytree.TreeSpec
-
-    def __call__(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        given = iter(tensors)
-        leaves = [next(given) if isinstance(leaf, torch.Tensor) else leaf for leaf in self.leaves]
-        args, kwargs = pytree.tree_unflatten(leaves, self.spec)
-        return _tensors(self.operator(*args, **kwargs))
-
-
-class _Merged(torch.nn.Module):
-    """Several calls as one module of flat arguments and results."""
-
-    def __init__(self, cases: Sequence[Case]) -> None:
-        super().__init__()
-        self.cases = cases
-
-    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        given, results = iter(tensors), []
-        for case in self.cases:
-            assert case.call is not None
-            results += case.call(*itertools.islice(given, len(case.arguments)))
-        return tuple(results)
-
-
-class _Draws(TorchDispatchMode):  # type: ignore[misc]
-    """A context that sees whether an operator draws random numbers, with dropout for example."""
-
-    any = False
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
-        seeded = torch.Tag.nondeterministic_seeded in function.tags
-        self.any |= seeded and "scaled_dot_product" not in function.name()
-        return function(*args, **(kwargs or {}))
-
-
-class TorchOps:
+class TorchOps(TorchSuite):
     """The suite; see `benchmarks.conformance.suite.Suite`.
 
     Args:
@@ -246,7 +185,6 @@ class TorchOps:
     """
 
     name = "torch"
-    merges = True
 
     def __init__(self, types: Sequence[torch.dtype] = TYPES, samples: int = SAMPLES) -> None:
         self._types = types
@@ -264,7 +202,7 @@ class TorchOps:
         for dtype in self._types:
             if dtype not in supported:
                 continue
-            chosen = _spread(list(_samples(op, dtype, group)), self._samples)
+            chosen = evenly(_different(_samples(op, dtype, group)), self._samples)
             named = [(str(index), *sample) for index, sample in enumerate(chosen)]
             if dtype.is_floating_point and _has_extremes(op, group):
                 named += [
@@ -279,26 +217,6 @@ class TorchOps:
                 cases += [case] if case is not None else []
         return cases
 
-    def program(self, cases: Sequence[Case]) -> Program:
-        """One module that takes and returns flat tuples of tensors."""
-        tensors = _arguments(cases)
-        try:
-            return Program(_exported(cases, tensors), None, tensors)
-        except Exception as error:
-            raise NotExportedError(f"{type(error).__name__}: {error}") from error
-
-    def stock(self, cases: Sequence[Case], folder: Path) -> tuple[Path, str]:
-        """Export, PyTorch's own decompositions, IREE's FX importer."""
-        from iree.compiler.extras.fx_importer import FxImporter
-
-        with _silent():
-            program = _exported(cases, _arguments(cases)).run_decompositions()
-            importer = FxImporter()
-            importer.import_program(program, func_name="main")
-        path = folder / "stock.mlir"
-        path.write_text(str(importer.module))
-        return path, "torch"
-
 
 @functools.cache
 def _entries() -> dict[str, OpInfo]:
@@ -307,29 +225,12 @@ def _entries() -> dict[str, OpInfo]:
     }
 
 
-def _silent() -> contextlib.AbstractContextManager[Any]:
-    return warnings.catch_warnings(action="ignore")
-
-
-def _arguments(cases: Sequence[Case]) -> tuple[Any, ...]:
-    return tuple(tensor for case in cases for tensor in case.arguments)
-
-
-def _exported(cases: Sequence[Case], tensors: tuple[Any, ...]) -> torch.export.ExportedProgram:
-    with _silent(), torch.no_grad():
-        # Tensors that are one object are merged by the export.
-        return torch.export.export(_Merged(cases).eval(), tuple(t.clone() for t in tensors))
-
-
-_Sample = tuple[_Call, tuple[torch.Tensor, ...]]
-
-
-def _samples(op: OpInfo, dtype: torch.dtype, group: str) -> Iterator[_Sample]:
+def _samples(op: OpInfo, dtype: torch.dtype, group: str) -> Iterator[Sample]:
     """The database's samples that are small and of plain tensors, the same ones in each run."""
     seed = zlib.crc32(f"{group}/{dtype}".encode())
     random.seed(seed)
     torch.manual_seed(seed)
-    with _silent():
+    with silent():
         read = list(itertools.islice(op.sample_inputs("cpu", dtype), MAX_SAMPLES_READ))
     for sample in read:
         if group in ("argsort", "sort"):
@@ -345,21 +246,17 @@ def _samples(op: OpInfo, dtype: torch.dtype, group: str) -> Iterator[_Sample]:
         if sum(t.numel() for t in tensors) > MAX_ELEMENTS:
             continue
         plain = tuple(t.detach().resolve_conj().resolve_neg() for t in tensors)
-        yield _Call(op.op, tuple(leaves), spec), plain
+        yield Call(op.op, tuple(leaves), spec), plain
 
 
-def _spread(samples: Sequence[_Sample], count: int) -> list[_Sample]:
-    """Samples of different shapes and other arguments, evenly over the list."""
+def _different(samples: Iterable[Sample]) -> list[Sample]:
+    """Samples of different shapes or other arguments."""
     different = {}
     for call, tensors in samples:
         rest = [leaf for leaf in call.leaves if not isinstance(leaf, torch.Tensor)]
         key = (tuple((t.shape, t.stride()) for t in tensors), str(rest), str(call.spec))
         different.setdefault(key, (call, tensors))
-    unique = list(different.values())
-    if len(unique) <= count:
-        return unique
-    step = max(1, count - 1)
-    return [unique[index * (len(unique) - 1) // step] for index in range(count)]
+    return list(different.values())
 
 
 def _has_extremes(op: OpInfo, group: str) -> bool:
@@ -383,97 +280,24 @@ def _with_extremes(group: str, tensors: tuple[torch.Tensor, ...]) -> tuple[torch
 
 
 def _case(
-    name: str, dtype: torch.dtype, call: _Call, tensors: tuple[torch.Tensor, ...]
+    name: str, dtype: torch.dtype, call: Call, tensors: tuple[torch.Tensor, ...]
 ) -> Case | None:
     """The case; None where PyTorch refuses the sample, or returns no tensor."""
     group = name.partition("/")[0]
-    drawn = _Draws()
-    try:
-        with _silent(), torch.no_grad(), drawn:
-            expected = call(*(t.clone() for t in tensors))
-            if group in _IN_FLOAT32:
-                wide = call(*(t.float() if _inexact(t.dtype) else t for t in tensors))
-                expected = tuple(t.to(e.dtype) for t, e in zip(wide, expected, strict=True))
-    except (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError):
-        return None
-    if not expected or drawn.any:
-        return None
-    ties = group in _ANY_OF_EQUAL
-    exact = _exact(call, tensors)
-    left_out = [
-        (ties and index) or _overflows(got, exact[index] if index < len(exact) else got)
-        for index, got in enumerate(expected)
-    ]
-    return Case(
-        name=name,
-        arguments=tensors,
-        expected=tuple(
-            None if out else t.detach().resolve_conj().resolve_neg()
-            for out, t in zip(left_out, expected, strict=True)
-        ),
-        rtol=RTOL.get(dtype, RTOL[torch.float32]),
-        atol=max(
-            ATOL.get(dtype, ATOL[torch.float32]),
-            _eager_error(exact, expected),
-            _fourier_error(expected) if group.startswith("fft.") else 0.0,
-        ),
-        call=call,
-    )
+    case = case_of(name, dtype, call, tensors, in_float32=group in _IN_FLOAT32)
+    if case is not None and group in _ANY_OF_EQUAL:
+        values, *indices = case.expected
+        return dataclasses.replace(case, expected=(values, *(None for _ in indices)))
+    if case is not None and group.startswith("fft."):
+        return dataclasses.replace(case, atol=max(case.atol, _fourier_error(case.expected)))
+    return case
 
 
-def _exact(call: _Call, tensors: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
-    """The operator's results in double precision; none where it has no double form.
-
-    Integers are promoted to the default type, which is double too.
-    """
-    wider = {torch.complex64: torch.complex128}
-    wide = [t.to(wider.get(t.dtype, torch.float64)) if _inexact(t.dtype) else t for t in tensors]
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)
-    try:
-        with _silent(), torch.no_grad():
-            return call(*(t.clone() for t in wide))
-    except Exception:
-        return ()
-    finally:
-        torch.set_default_dtype(default)
-
-
-def _overflows(got: torch.Tensor, exact: torch.Tensor) -> bool:
-    """Whether PyTorch's result in half precision overflows on the way to a number of its type."""
-    if got.dtype not in (torch.float16, torch.bfloat16) or got.shape != exact.shape:
-        return False
-    fits = exact.isfinite() & (exact.abs() < torch.finfo(got.dtype).max)
-    return bool((fits & ~got.isfinite()).any())
-
-
-def _eager_error(exact: tuple[torch.Tensor, ...], expected: tuple[torch.Tensor, ...]) -> float:
-    """The absolute error that PyTorch's own error justifies."""
-    found = 0.0
-    for got, want in zip(expected, exact, strict=False):
-        if not _inexact(got.dtype) or got.shape != want.shape or not got.numel():
-            continue
-        finite = got.isfinite() & want.isfinite()
-        got, want = got[finite].to(want.dtype), want[finite]
-        if got.numel():
-            error, size = (got - want).abs().max().item(), want.abs().max().item()
-            found = max(found, min(EAGER_ERRORS * error, MAX_EAGER_ERROR * size))
-    return found
-
-
-def _fourier_error(expected: tuple[torch.Tensor, ...]) -> float:
+def _fourier_error(expected: tuple[torch.Tensor | None, ...]) -> float:
     """The absolute error that another algorithm for a Fourier transform may have."""
     return max(
         FOURIER_ERROR * torch.finfo(got.dtype).eps * got.abs().max().item()
-        if _inexact(got.dtype) and got.numel()
+        if got is not None and inexact(got.dtype) and got.numel()
         else 0.0
         for got in expected
     )
-
-
-def _inexact(dtype: torch.dtype) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
-
-
-def _tensors(results: Any) -> tuple[torch.Tensor, ...]:
-    return tuple(leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, torch.Tensor))

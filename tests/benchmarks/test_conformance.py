@@ -19,6 +19,7 @@ from mlirfuse.core import Reason
 SAMPLE = {
     "onnx": ("Clip", "BitShift", "RMSNormalization", "ArgMax"),
     "torch": ("clamp", "argmax"),
+    "torch-modules": ("GRUCell", "BatchNorm1d"),
     "jax": ("lax.clamp", "numpy.argmax"),
 }
 
