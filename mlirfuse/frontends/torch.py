@@ -20,6 +20,7 @@ from mlirfuse.frontends import torch_batches
 from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.lowering import one_line
+from mlirfuse.frontends.torch_export_forms import exported_forms
 from mlirfuse.frontends.torch_quiet import quiet
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def import_module(
     args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
     marks.restart()
     try:
-        with quiet(), torch.no_grad():
+        with quiet(), torch.no_grad(), exported_forms():
             program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     except Exception as error:
         raise ImportFailedError(

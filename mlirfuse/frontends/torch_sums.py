@@ -63,6 +63,8 @@ def _is_contraction(source: torch.fx.Node, axes: list[int]) -> bool:
         return False
     rank = source.meta["val"].dim()
     for factor in source.args:
+        while isinstance(factor, torch.fx.Node) and factor.target is aten.expand.default:
+            factor = factor.args[0]
         value = factor.meta.get("val") if isinstance(factor, torch.fx.Node) else None
         if value is None or not value.dim():
             continue

@@ -26,6 +26,7 @@ from mlirfuse.frontends.torch_decompositions import (
     extremes,
     filled,
     fourier,
+    fractional_pooling,
     grouped_products,
     histograms,
     householder,
@@ -87,8 +88,12 @@ def decomposition_table(*, whole_attention: bool) -> Table:
     table = dict(_table())
     if whole_attention:
         table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
-    # Ops of other packages are known once these are imported.
-    late = {**attention.table(whole=whole_attention), **grouped_products.table()}
+    # Ops of other packages, and some of PyTorch's own, are known once these are imported.
+    late = {
+        **attention.table(whole=whole_attention),
+        **grouped_products.table(),
+        **losses.chunked_table(),
+    }
     return {**table, **_contained(late, table)}
 
 
@@ -105,6 +110,7 @@ def _table() -> Table:
         extremes,
         filled,
         fourier,
+        fractional_pooling,
         histograms,
         householder,
         indexing,

@@ -35,6 +35,7 @@ def table() -> Table:
         aten.log10.default: _log10,
         aten.asinh.default: _asinh,
         aten.elu.default: _elu,
+        aten.rrelu_with_noise_functional.default: _rrelu,
         aten.heaviside.default: _heaviside,
         aten.clamp.Tensor: _clamp,
         aten.clamp.default: _clamp_by_numbers,
@@ -166,6 +167,22 @@ def _clamp(
     if all(t.dtype == dtype for t in given):
         return NotImplemented
     return torch.clamp(x.to(dtype), *(t if t is None else t.to(dtype) for t in (low, high)))
+
+
+def _rrelu(
+    x: torch.Tensor,
+    noise: torch.Tensor,
+    lower: float = 1 / 8,
+    upper: float = 1 / 3,
+    training: bool = False,
+    generator: torch.Generator | None = None,
+) -> Any:
+    """In evaluation mode, which draws no slopes."""
+    from torch.nn import functional
+
+    if training:
+        return NotImplemented
+    return functional.leaky_relu(x, (lower + upper) / 2), noise
 
 
 def _heaviside(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
