@@ -57,13 +57,14 @@ def _is_contraction(source: torch.fx.Node, axes: list[int]) -> bool:
     import torch
 
     aten = torch.ops.aten
-    while source.target in (aten._to_copy.default, aten.clone.default):
+    copies = (aten._to_copy.default, aten.clone.default)
+    while source.target in copies:
         source = source.args[0]
     if source.target is not aten.mul.Tensor or len(axes) < 2:
         return False
     rank = source.meta["val"].dim()
     for factor in source.args:
-        while isinstance(factor, torch.fx.Node) and factor.target is aten.expand.default:
+        while isinstance(factor, torch.fx.Node) and factor.target in (*copies, aten.expand.default):
             factor = factor.args[0]
         value = factor.meta.get("val") if isinstance(factor, torch.fx.Node) else None
         if value is None or not value.dim():

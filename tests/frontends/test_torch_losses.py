@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 import mlirfuse
 from helpers.torch_programs import check
-from mlirfuse.core import ImportFailedError
+from mlirfuse.core import ImportFailedError, Reason
 
 
 @pytest.mark.parametrize("flat", [False, True], ids=["rows", "one dimension"])
@@ -44,14 +44,17 @@ def test_gaussian_nll_loss():
     check(model, torch.randn(3, 4), torch.randn(3, 4), torch.rand(3, 4) * 1e-5)
 
 
-def test_sums_of_products_with_an_expanded_factor():
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_sums_of_products_with_an_expanded_factor(dtype):
     """A mean over both axes of products with one weight for each column did not compile."""
 
     def model(x, y, w):
         return F.binary_cross_entropy(x, y, w), ((x - y) * w.expand(15, 10)).sum()
 
     torch.manual_seed(0)
-    check(model, torch.rand(15, 10), torch.rand(15, 10), torch.rand(10))
+    shapes = ((15, 10), (15, 10), (10,))
+    program = check(model, *(torch.rand(shape).to(dtype) for shape in shapes))
+    assert not any(d.reason is Reason.FELL_BACK for d in program.report.decisions)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
