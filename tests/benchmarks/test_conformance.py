@@ -19,7 +19,7 @@ from mlirfuse.core import Reason
 SAMPLE = {
     "onnx": ("Clip", "BitShift", "RMSNormalization", "ArgMax"),
     "torch": ("clamp", "argmax"),
-    "torch-modules": ("GRUCell", "BatchNorm1d"),
+    "torch-modules": ("Bilinear", "BatchNorm1d"),
     "jax": ("lax.clamp", "numpy.argmax"),
 }
 
@@ -211,4 +211,4 @@ def test_a_case_that_ends_its_process_or_breaks_its_device_takes_no_other_along(
 
 def test_the_page_is_that_of_the_results():
     assert page.text() == page.PAGE.read_text(encoding="utf-8")
-    assert set(records.read_all(results.FOLDER)) <= {"onnx", "torch", "jax"}
+    assert set(records.read_all(results.FOLDER)) <= {"onnx", "torch", "torch-modules", "jax"}
