@@ -3,6 +3,8 @@
 `local-task` wakes its threads for each call and waits for them, which takes 10 to 60 microseconds;
 `local-sync` runs all kernels on the calling thread. The faster device of a program depends on its
 work and on the machine, so both are timed in its first calls.
+
+A program whose call fails on several threads for want of an allocation goes on with one.
 """
 
 from __future__ import annotations
@@ -34,6 +36,11 @@ of it would take long."""
 UNTIMED_CALLS, TIMED_CALLS = 2, 5
 """Calls on each device: the first ones allocate memory and read the program from its file."""
 
+UNCOMMITTED = "transient buffer has not been committed"
+"""Part of IREE's error where the value of a loop is freed, or read, before it is allocated: the
+queue of `local-task` loses the order (https://github.com/iree-org/iree/issues/24885). `local-sync`
+allocates at once, and frees with the last reference."""
+
 _log = logging.getLogger("mlirfuse.runtime")
 
 
@@ -44,6 +51,19 @@ def tries(manifest: Manifest) -> bool:
     """
     off = manifest.report.disables(FEATURE)
     return manifest.device == THREADS and manifest.has_state is False and not off
+
+
+def cures(error: Exception, manifest: Manifest) -> bool:
+    """Whether the calling thread can repeat a call that failed on several threads."""
+    cured = UNCOMMITTED in str(error) and tries(manifest)
+    if cured:
+        _log.warning(
+            "%s: IREE loses the order of allocations on %s; calls run on the calling thread, %s",
+            manifest.source,
+            THREADS,
+            INLINE,
+        )
+    return cured
 
 
 class Trial:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import report_html
-from mlirfuse.core import CallError, Report, UsageError
+from mlirfuse.core import CallError, MlirfuseError, Report, UsageError
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime import arrays, inline_calls, pytree, replay_policy
 from mlirfuse.runtime import manifest as manifests
@@ -21,7 +21,7 @@ from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.inputs import random_inputs
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import Archives
-from mlirfuse.runtime.prepared_call import PreparedCalls
+from mlirfuse.runtime.prepared_call import PreparedCall, PreparedCalls
 from mlirfuse.runtime.session import Session
 from mlirfuse.support.calling import bind
 from mlirfuse.support.contained import LOG, described, trace
@@ -110,7 +110,7 @@ class FusedModule:
         try:
             is_flat = self._takes_inputs and not kwargs and len(args) == len(self.inputs)
             flat = args if is_flat else self._flat_arguments(args, kwargs)
-            results = None if prepared is None else prepared(flat)
+            results = None if prepared is None else self._again(prepared, flat)
             values = self._checked(flat) if results is None else flat
         except CallError as error:
             if out is not None:
@@ -287,12 +287,33 @@ class FusedModule:
 
     def _called(self, session: Session, flat: Sequence[Any], values: Sequence[Any]) -> list[Any]:
         kind, trial = arrays.common_kind(flat), self._trial
-        if trial is None:
-            return session.call(values, kind)
-        results = trial.call(values, kind)
-        if trial.chosen is not None:
+        try:
+            results = (trial or session).call(values, kind)
+        except MlirfuseError as error:
+            return self._inline_after(error).call(values, kind)
+        if trial is not None and trial.chosen is not None:
             self._session, self._trial = trial.chosen, None
         return results
+
+    def _again(self, prepared: PreparedCall, flat: Sequence[Any]) -> list[Any] | None:
+        """The results of a prepared call; None where the arguments are to be checked."""
+        try:
+            return prepared(flat)
+        except MlirfuseError as error:
+            self._inline_after(error)
+            return None
+
+    def _inline_after(self, error: MlirfuseError) -> Session:
+        """The session of the calling thread, with which calls go on after a failed one.
+
+        Raises:
+          MlirfuseError: the error, where that session cannot repeat the call.
+        """
+        if self._keeps_device or not inline_calls.cures(error, self._manifest):
+            raise error
+        self._session, self._trial = self._loaded(self._inline_manifest), None
+        self._prepared = PreparedCalls()
+        return self._session
 
     def on(
         self,
@@ -371,8 +392,12 @@ class FusedModule:
     def _trial_of(self, session: Session) -> inline_calls.Trial | None:
         if not inline_calls.tries(self._manifest):
             return None
-        inline = dataclasses.replace(self._manifest, device=inline_calls.INLINE)
-        return inline_calls.Trial(session, lambda: self._loaded(inline))
+        return inline_calls.Trial(session, lambda: self._loaded(self._inline_manifest))
+
+    @property
+    def _inline_manifest(self) -> Manifest:
+        """The manifest of the program on the calling thread."""
+        return dataclasses.replace(self._manifest, device=inline_calls.INLINE)
 
     def _flat_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments as a flat list, in the order of `inputs`.

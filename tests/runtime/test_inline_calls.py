@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import mlirfuse
+from mlirfuse.core import MlirfuseError
 from mlirfuse.runtime import inline_calls
 from mlirfuse.runtime.inline_calls import INLINE, THREADS, TIMED_CALLS, UNTIMED_CALLS, Trial
+from mlirfuse.runtime.session import Session
 
 CALLS = UNTIMED_CALLS + TIMED_CALLS
 TEXT = """func.func @main(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -135,3 +137,35 @@ def test_state_is_not_kept_twice():
     assert not inline_calls.tries(dataclasses.replace(manifest, has_state=True))
     assert not inline_calls.tries(dataclasses.replace(manifest, has_state=None))
     assert not inline_calls.tries(dataclasses.replace(manifest, device="cuda"))
+
+
+@pytest.mark.parametrize("failing", [1, 2 * CALLS])
+def test_a_program_that_loses_its_allocations_goes_on_with_one_thread(monkeypatch, failing):
+    """In its first call, or in a later one of a signature that is prepared."""
+    program = mlirfuse.compile(TEXT)
+    monkeypatch.setattr(inline_calls, "MAX_SECONDS", 0.0)  # the trial keeps several threads
+    threads = program._open()
+    invoked, calls = Session.invoke, []
+
+    def invoke(session, arguments):
+        if session is threads:
+            calls.append(session)
+            if len(calls) >= failing:
+                raise RuntimeError(f"FAILED_PRECONDITION; {inline_calls.UNCOMMITTED}; ensure")
+        return invoked(session, arguments)
+
+    monkeypatch.setattr(Session, "invoke", invoke)
+    for _ in range(failing + 2):
+        np.testing.assert_allclose(program(X), np.exp(X), rtol=1e-6)
+    assert len(calls) == failing
+
+
+def test_a_device_that_was_asked_for_is_kept(monkeypatch):
+    program = mlirfuse.compile(TEXT).on(THREADS)
+
+    def invoke(session, arguments):
+        raise RuntimeError(f"FAILED_PRECONDITION; {inline_calls.UNCOMMITTED}; ensure")
+
+    monkeypatch.setattr(Session, "invoke", invoke)
+    with pytest.raises(MlirfuseError, match="not been committed"):
+        program(X)
