@@ -75,6 +75,8 @@ class Program:
       contracts: whether a multiply and an add have one rounding.
       alignments: bytes to which each tensor of `arguments` is aligned; empty where all are to
         `ALIGNMENT`.
+      ptx_version: the PTX that its instructions need, such as 81, where that is a newer one than
+        other kernels have; else 0.
     """
 
     entry: str
@@ -86,6 +88,7 @@ class Program:
     max_registers: int = 0
     alignments: tuple[int, ...] = ()
     contracts: bool = True
+    ptx_version: int = 0
 
     @property
     def in_gluon(self) -> bool:

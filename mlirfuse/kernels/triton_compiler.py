@@ -183,6 +183,7 @@ def _compiled(program: Program, arch: str) -> Kernel:
         "cluster": program.cluster_size,
         "registers": program.max_registers,
         "contracts": program.contracts,
+        "ptx_version": program.ptx_version,
         "backend": known.backend,
         "arch": known.name,
         "subgroup": known.subgroup,

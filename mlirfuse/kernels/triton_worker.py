@@ -42,10 +42,8 @@ def load(source: str, name: str) -> ModuleType:
 
 
 PTX_VERSION = 80
-"""The newest PTX that is written: later ones are refused by drivers older than CUDA 12.0."""
-
-PTX_VERSIONS = {90: 81}
-"""Architecture -> a newer one, which its instructions need: vectors of atomic adds (CUDA 12.1)."""
+"""The PTX that is written, unless a kernel needs a newer one: later ones are refused by drivers
+older than CUDA 12.0."""
 
 
 def ptx_for_iree(ptx: str, entry: str, pointers: int, cluster: int) -> str:
@@ -124,7 +122,7 @@ def compile_kernel(request: dict[str, Any]) -> None:
         target=GPUTarget(request["backend"], request["arch"], request["subgroup"]),
         options={
             **options,
-            **({} if hip else {"ptx_version": PTX_VERSIONS.get(request["arch"], PTX_VERSION)}),
+            **({} if hip else {"ptx_version": max(PTX_VERSION, request["ptx_version"])}),
             "enable_fp_fusion": request["contracts"],
         },
     )

@@ -101,7 +101,7 @@ def numpy_dtype(mlir: str) -> np.dtype[Any]:
 
 
 def converted(value: Any, spec: TensorSpec, where: str) -> Any:
-    """An array as it is; a scalar or nested lists as an array of numpy.
+    """An array as it is, or in the program's narrower type; a scalar or lists as one of numpy.
 
     Args:
       value: array, scalar or lists.
@@ -111,12 +111,20 @@ def converted(value: Any, spec: TensorSpec, where: str) -> Any:
     Raises:
       CallError: the value cannot become an array.
     """
-    if kind_of(value) is not None:
-        return value
+    kind = kind_of(value)
+    if kind is not None:
+        return _narrowed(value, spec) if spec.wide and dtype_name(value) == spec.wide else value
     try:
         return np.asarray(value, dtype=numpy_dtype(spec.dtype))
     except (TypeError, ValueError, OverflowError):
         raise CallError(f"{where} is of type {type(value).__name__}; expected {spec}") from None
+
+
+def _narrowed(array: Any, spec: TensorSpec) -> Any:
+    dtype = numpy_dtype(spec.dtype)
+    if kind_of(array) == "torch":
+        return array.to(getattr(sys.modules["torch"], dtype.name))
+    return array.astype(dtype)
 
 
 def checked(value: Any, spec: TensorSpec, where: str) -> Any:

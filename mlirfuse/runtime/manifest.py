@@ -136,7 +136,8 @@ def _spec(entry: dict[str, Any]) -> TensorSpec:
     order = tuple(_natural(axis) for axis in entry.get("order", ()))
     if order and sorted(order) != [*range(len(shape))]:
         raise ValueError("not an order of axes")
-    return TensorSpec(shape, _text(entry["dtype"]), _text(entry["name"]), order)
+    wide = _text(entry.get("wide", ""))
+    return TensorSpec(shape, _text(entry["dtype"]), _text(entry["name"]), order, wide)
 
 
 def _size(entry: dict[str, Any], inputs: Sequence[TensorSpec]) -> DynamicSize:

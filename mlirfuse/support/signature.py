@@ -17,12 +17,15 @@ class TensorSpec:
       name: the model's own name for it; an empty string for none.
       order: its axes from the outermost to the innermost in memory, which are those of the
         program's tensor; empty where they are in order.
+      wide: the model's element type where that of the program is narrower, whose arguments are
+        converted; empty where they are the same.
     """
 
     shape: tuple[int | None, ...]
     dtype: str
     name: str = ""
     order: tuple[int, ...] = ()
+    wide: str = ""
 
     def __str__(self) -> str:
         """IREE's spelling, e.g. `4x?xf32`."""
@@ -37,7 +40,7 @@ class TensorSpec:
     def from_dict(cls, entry: Mapping[str, Any]) -> TensorSpec:
         """The spec of its fields, as JSON has them."""
         given = tuple(entry["shape"]), entry["dtype"], entry["name"]
-        return cls(*given, tuple(entry.get("order", ())))
+        return cls(*given, tuple(entry.get("order", ())), entry.get("wide", ""))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,4 +73,7 @@ def inverse(order: Sequence[int]) -> tuple[int, ...]:
 
 def demoted(spec: TensorSpec) -> TensorSpec:
     """The spec of a tensor whose f64 elements IREE converts to f32; others are unchanged."""
-    return dataclasses.replace(spec, dtype=spec.dtype.replace("f64", "f32"))
+    narrow = spec.dtype.replace("f64", "f32")
+    if narrow == spec.dtype:
+        return spec
+    return dataclasses.replace(spec, dtype=narrow, wide=spec.dtype)

@@ -7,6 +7,7 @@ from torch.nn import functional as F
 
 import mlirfuse
 from helpers.torch_programs import HALVES, INF, NAN, check
+from mlirfuse.core import CallError
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8])
@@ -270,3 +271,22 @@ def test_depthwise_convolutions_of_volumes(dtype):
     x, w = torch.randn(2, 4, 6, 5, 7), torch.randn(4, 1, 3, 3, 3) / 5
     wide, bias = torch.randn(8, 1, 2, 3, 2) / 5, torch.randn(4)
     check(model, *(t.to(dtype) for t in (x, w, wide, bias)))
+
+
+def test_arguments_in_f64_of_a_program_in_f32(tmp_path):
+    """IREE has no code for this function in f64 on CPUs: it is computed in f32."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.tanh(x) * 2
+
+    x = torch.randn(4, 5, generator=torch.manual_seed(0), dtype=torch.float64)
+    program = mlirfuse.compile(Model(), (x,))
+    assert [(spec.dtype, spec.wide) for spec in program.inputs] == [("f32", "f64")]
+    program.save(tmp_path / "tanh.vmfb")
+    for found in (program, mlirfuse.load(tmp_path / "tanh.vmfb")):
+        for given in (x, x.float()):
+            torch.testing.assert_close(found(given), torch.tanh(x.float()) * 2)
+        assert np.allclose(found(x.numpy()), np.tanh(x.numpy()) * 2, atol=1e-6)
+        with pytest.raises(CallError, match="4x5xi64"):
+            found(x.long())

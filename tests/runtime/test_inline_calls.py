@@ -160,7 +160,7 @@ def test_a_program_that_loses_its_allocations_goes_on_with_one_thread(monkeypatc
     assert len(calls) == failing
 
 
-def test_a_device_that_was_asked_for_is_kept(monkeypatch):
+def test_a_device_that_was_asked_for_raises_what_it_raised(monkeypatch):
     program = mlirfuse.compile(TEXT).on(THREADS)
 
     def invoke(session, arguments):

@@ -30,6 +30,9 @@ ENTRY = "scatter_kernel"
 
 SHARED = "the axes of the updates"
 
+VECTOR_ADDS_PTX = 81
+"""The PTX that has vectors of atomic adds: CUDA 12.1."""
+
 WINDOWS, ELEMENTS = 0, 1
 """The groups of the iteration space."""
 
@@ -156,7 +159,10 @@ class _Kernel:
             problem=problem_of(self.analysis),
             text=functools.partial(text_of, imported=_IMPORTS),
         )
-        return dataclasses.replace(found, destination=scatter.destination)
+        program = found.program
+        if self.adds_vectors:
+            program = dataclasses.replace(program, ptx_version=VECTOR_ADDS_PTX)
+        return dataclasses.replace(found, program=program, destination=scatter.destination)
 
     def _positions(self) -> list[str]:
         """The lines that compute the rows and columns of a tile."""
