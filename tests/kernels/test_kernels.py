@@ -192,6 +192,32 @@ def test_short_sines(interpreter, name, largest):
 
 
 @needs_triton
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("largest", [20.0, 8191.0])
+def test_sines_of_large_tiles(interpreter, name, largest):
+    """Near multiples of a quarter turn, too, where results are small."""
+    x = np.concatenate([np.linspace(-largest, largest, 4001), np.geomspace(1e-30, 3, 90)])
+    quarters = np.arange(-5000, 5000, 9) * (np.pi / 2)
+    x = np.concatenate([x, quarters[np.abs(quarters) <= largest], [0.0, -0.0, np.nan]])
+    x = np.pad(x[:8192], (0, max(0, 8192 - x.size))).astype(np.float32)
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef full(x, y):\n"
+    source += "    at = tl.arange(0, 8192)[None, :]\n"
+    source += f"    tl.store(y + at, library.tile_{name}(tl.load(x + at)))\n"
+    found = interpreter.torch.full((8192,), float("nan"))
+    interpreter.load(source, "full").full[(1,)](interpreter.torch.from_numpy(x), found)
+    expected = getattr(np, name)(x.astype(np.float64))
+    valid = ~np.isnan(x)
+    units = np.abs(found.numpy() - expected)[valid] / np.spacing(
+        np.abs(expected[valid]), dtype="f4"
+    )
+    assert units.max() <= 2.5
+    if name == "sin":
+        assert (np.signbit(found.numpy()) == np.signbit(x))[x == 0].all()
+    assert np.isnan(found.numpy()[~valid]).all()
+
+
+@needs_triton
 def test_halves_are_rounded_to_even(interpreter):
     halves = np.array([0.5, 1.5, 2.5, -0.5, -2.5, 2**22 + 0.5, 2**23 + 1, -3e9], np.float32)
     source = "import triton\nimport triton.language as tl\n"

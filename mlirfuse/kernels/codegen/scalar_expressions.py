@@ -20,6 +20,7 @@ from mlirfuse.kernels.codegen.scalar_forms import (
     FIRST_UNSIGNED,
     FLOAT,
     INTEGER,
+    OF_LARGE_TILES,
     POWERS,
     SHORT,
     SHORT_OF_TILES,
@@ -49,6 +50,7 @@ def scalar_expression(
     short: bool,
     *,
     gluon: bool = False,
+    large: bool = False,
 ) -> str:
     """One op as an expression.
 
@@ -59,6 +61,7 @@ def scalar_expression(
       short: whether all results of the kernel are rounded to 16 bits or less; a result of f16 or
         bf16 that is not computed in f32 is rounded in any case.
       gluon: whether the kernel is Gluon's.
+      large: whether a thread has many elements of a tile.
 
     Raises:
       Unsupported: the op has no form.
@@ -98,6 +101,8 @@ def scalar_expression(
     if narrow or (short and types[kind] == "tl.float32"):
         form = SHORT.get(op.name, form)
         form = form if gluon else SHORT_OF_TILES.get(op.name, form)
+    elif large and kind == "f32" and not gluon:
+        form = OF_LARGE_TILES.get(op.name, form)
     if op.name == "math.roundeven" and narrow:
         form = SHORT_ROUND
     if op.name in FLOAT and narrow:

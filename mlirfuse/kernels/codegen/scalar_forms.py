@@ -82,6 +82,12 @@ SHORT_OF_TILES: Mapping[str, str] = {
 }
 """Those with a branch for a whole tile, which Gluon's kernels do not have."""
 
+OF_LARGE_TILES: Mapping[str, str] = {
+    "math.cos": "library.tile_cos({0})",
+    "math.sin": "library.tile_sin({0})",
+}
+"""The same with the precision of f32, for tiles of which a thread has many elements."""
+
 ABOVE: Mapping[str, str] = {"math.tanh": "2.0 / (tl.exp2({0} * -2.8853900817779268) + 1.0)"}
 """The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""
 

@@ -39,6 +39,7 @@ class Body:
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
       short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
       layout: layout of the tiles, where the lines are Gluon's; empty for Triton.
+      large: whether a thread has many elements of a tile, as in the epilogue of a contraction.
       outer: names of scalars that bodies read from outside of their ops.
     """
 
@@ -49,6 +50,7 @@ class Body:
         self.types = types
         self.short = short
         self.layout = layout
+        self.large = False
         self.outer: dict[ir.Value, str] = {}
         # Name of a whole number -> the name before rounding, and its lower and upper bound.
         self._whole: dict[str, tuple[str, float, float]] = {}
@@ -132,7 +134,12 @@ class Body:
                         continue
                     operands = self._ranges.widened(op, operands)
                 text = self._byte(op, operands) or scalar_expression(
-                    op, operands, self.types, self.short, gluon=bool(self.layout)
+                    op,
+                    operands,
+                    self.types,
+                    self.short,
+                    gluon=bool(self.layout),
+                    large=self.large,
                 )
                 known[op.results[0]] = self.name(text)
                 self._note_whole(op, operands, known[op.results[0]])

@@ -130,6 +130,7 @@ def tile_in(
     named.update(loop_axes(space, around, main, written=written))
     short = all(ops.element_type(v) in HIDING for v in analysis.results)
     tiles = Tiles(space, named, WIDE, short=short, layout=layout)
+    tiles.body.large = True
     tiles.axes[analysis.image] = tuple(
         axes.get(indices[0][0]) if len(indices) == 1 else None for indices in loops.image_dims
     )

@@ -4,9 +4,9 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
-from mlirfuse.kernels.device.sines import short_cos, short_sin
+from mlirfuse.kernels.device.sines import short_cos, short_sin, tile_cos, tile_sin
 
-__all__ = ["short_cos", "short_sin"]
+__all__ = ["short_cos", "short_sin", "tile_cos", "tile_sin"]
 
 
 @triton.jit

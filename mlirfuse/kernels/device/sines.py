@@ -1,4 +1,4 @@
-"""Sine and cosine of f32, to be rounded to f16 or bf16, on tiles.
+"""Sine and cosine of f32 on tiles, in full and to be rounded to f16 or bf16.
 
 That of libdevice has a loop for large arguments, about 200 instructions for each element of a
 thread: 64 of them in the epilogue of a matmul are more than the instruction cache of an SM holds.
@@ -16,7 +16,7 @@ LIMIT = tl.constexpr(8192.0)
 def _quarter_turns(x):
     """The nearest number of quarter turns and the rest of an angle below `LIMIT`.
 
-    The parts of a quarter turn have 8 and 11 bits: their products with up to 13 bits are exact.
+    Three parts of a quarter turn have 8 to 11 bits: their products with up to 13 bits are exact.
     (W. Cody and W. Waite, Software Manual for the Elementary Functions, 1980.)
 
     Returns:
@@ -25,7 +25,7 @@ def _quarter_turns(x):
     shifted = x * 0.6366197723675814 + 12582912.0
     turns = shifted - 12582912.0
     rest = (x - turns * 1.5703125) - turns * 4.837512969970703e-4
-    return shifted, rest - turns * 7.54978995489188e-8
+    return shifted, (rest - turns * 7.549533620476723e-8) - turns * 2.563344e-12
 
 
 @triton.jit
@@ -40,6 +40,45 @@ def _sine(shifted, rest, quarters: tl.constexpr):
     turns = shifted.to(tl.int32, bitcast=True) + quarters
     result = tl.where((turns & 1) == 0, sine, cosine)
     return tl.where((turns & 2) == 0, result, -result)
+
+
+@triton.jit
+def _full_sine(shifted, rest, quarters: tl.constexpr):
+    """The same, wrong by two units in the last place at most."""
+    square = rest * rest
+    odd = -1.666666716337204e-1 + square * (
+        8.333329111337662e-3 + square * (-1.983930415008217e-4 + square * 2.718046516747563e-6)
+    )
+    even = 4.16666679084301e-2 + square * (
+        -1.3888883404433727e-3 + square * (2.479945214872714e-5 - square * 2.720504710396199e-7)
+    )
+    sine = rest + rest * square * odd
+    cosine = (1.0 - square * 0.5) + square * square * even
+    turns = shifted.to(tl.int32, bitcast=True) + quarters
+    result = tl.where((turns & 1) == 0, sine, cosine)
+    return tl.where((turns & 2) == 0, result, -result)
+
+
+@triton.jit
+def tile_sin(x):
+    """Sine of f32, wrong by two units in the last place at most; a zero keeps its sign."""
+    if tl.max(tl.abs(x), axis=None) < LIMIT:
+        shifted, rest = _quarter_turns(x)
+        result = tl.where(x == 0, x, _full_sine(shifted, rest, 0))
+    else:
+        result = tl.sin(x)
+    return result
+
+
+@triton.jit
+def tile_cos(x):
+    """Cosine of f32, as `tile_sin`."""
+    if tl.max(tl.abs(x), axis=None) < LIMIT:
+        shifted, rest = _quarter_turns(x)
+        result = _full_sine(shifted, rest, 1)
+    else:
+        result = tl.cos(x)
+    return result
 
 
 @triton.jit

@@ -95,6 +95,7 @@ def kernel_tiles(
     loops.update(loop_axes(space, analysis.epilogue, main, written=accumulated))
     short = all(ops.element_type(v) in HIDING for v in analysis.results)
     tiles = Tiles(space, loops, WIDE, short=short, layout=layout)
+    tiles.body.large = True
     largest = max(ops.num_elements(v) for v in analysis.contraction.operands)
     wide = analysis.m is None or largest >= MAX_INDEX
     return KernelTiles(analysis, config, tiles, tuple(axes), wide, precision, copies or {})
