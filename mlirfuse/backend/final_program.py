@@ -10,6 +10,7 @@ takes its ops from the phase before, where it still has its own.
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 import os
@@ -137,6 +138,9 @@ def _scheduled(found: FinalProgram, names: Sequence[str]) -> FinalProgram:
     )
 
 
+_EXECUTABLE = re.compile(
+    r"^\s*hal\.executable (?:public |private )?@(?P<name>[\w$.\"-]+)", re.MULTILINE
+)
 _EXPORT = re.compile(
     r"hal\.executable\.export public @(?P<name>[\w$.\"-]+) .*?\n(?P<body>.*?)"
     r"hal\.return (?P<counts>%[\w, %]+) : index",
@@ -145,14 +149,28 @@ _EXPORT = re.compile(
 _CONSTANT = re.compile(r"(%\w+) = arith\.constant (\d+) : index")
 
 
-def _workgroups(text: str) -> dict[str, tuple[int, ...]]:
-    """Entry point -> number of workgroups by dimension, where they are constants."""
-    found = {}
+def _workgroups(text: str) -> dict[tuple[str, str], tuple[int, ...]]:
+    """Executable and entry point -> number of workgroups by dimension, where they are constants.
+
+    An entry point without its executable, which IREE may have linked with others, is that of "" if
+    all of its name have as many.
+    """
+    places = [(each.start(), each["name"].strip('"')) for each in _EXECUTABLE.finditer(text)]
+    found: dict[tuple[str, str], tuple[int, ...]] = {}
+    same: dict[str, set[tuple[int, ...] | None]] = {}
     for export in _EXPORT.finditer(text):
         known = {name: int(value) for name, value in _CONSTANT.findall(export["body"])}
         counts = [known.get(name.strip()) for name in export["counts"].split(",")]
-        if None not in counts:
-            found[export["name"].strip('"')] = tuple(n for n in counts if n is not None)
+        entry = export["name"].strip('"')
+        sizes = None if None in counts else tuple(n for n in counts if n is not None)
+        same.setdefault(entry, set()).add(sizes)
+        before = bisect.bisect_left(places, (export.start(),))
+        if sizes is not None and before:
+            found[places[before - 1][1], entry] = sizes
+    for entry, each in same.items():
+        (sizes, *others) = each
+        if sizes is not None and not others:
+            found["", entry] = sizes
     return found
 
 
@@ -177,13 +195,13 @@ class _Reader:
       formed: the module after dispatch-creation.
       final: the module after flow.
       groups: pass and match of each group.
-      workgroups: entry point -> number of workgroups.
+      workgroups: executable and entry point -> number of workgroups; see `_workgroups`.
     """
 
     formed: ir.Module
     final: ir.Module
     groups: Sequence[tuple[str, int]]
-    workgroups: dict[str, tuple[int, ...]]
+    workgroups: dict[tuple[str, str], tuple[int, ...]]
 
     def program(self) -> FinalProgram:
         """The kernels of all functions, without initializers."""
@@ -253,10 +271,15 @@ class _Reader:
             code=code,
             pass_name=None if group is None else group[0],
             match=None if group is None else group[1],
-            workgroups=self.workgroups.get(name),
+            workgroups=self._workgroups(op),
             calls=1 if call.always else None,
             layers=tuple(place.layer for place in places),
         )
+
+    def _workgroups(self, call: ir.Operation) -> tuple[int, ...] | None:
+        """The number of workgroups of a dispatch; None where it is not known."""
+        entry = _entry(call)
+        return self.workgroups.get((_executable(call), entry), self.workgroups.get(("", entry)))
 
     def _group(self, members: Sequence[ir.Operation]) -> tuple[str, int] | None:
         """Pass and match of the group that the ops are marked with."""

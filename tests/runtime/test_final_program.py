@@ -365,3 +365,37 @@ def test_counting_stock_lists_its_kernels(monkeypatch):
     assert lost.dispatches["stock"] == len(stock)
     assert lost.stock_kernels == []
     assert any("kernels of stock IREE are not listed: ValueError" in n for n in lost.notes)
+
+
+_TWO_OF_ONE_NAME = """
+hal.executable private @first {
+  hal.executable.variant public @cuda_nvptx_fb target(<"cuda", "cuda-nvptx-fb">) {
+    hal.executable.export public @row_kernel ordinal(0) count(%arg0: !hal.device) -> (index) {
+      %c1 = arith.constant 1 : index
+      %c939 = arith.constant 939 : index
+      hal.return %c1, %c939, %c1 : index, index, index
+    }
+    hal.executable.export public @own ordinal(1) count(%arg0: !hal.device) -> (index) {
+      %c7 = arith.constant 7 : index
+      hal.return %c7, %c7, %c7 : index, index, index
+    }
+  }
+}
+hal.executable private @second {
+  hal.executable.variant public @cuda_nvptx_fb target(<"cuda", "cuda-nvptx-fb">) {
+    hal.executable.export public @row_kernel ordinal(0) count(%arg0: !hal.device) -> (index) {
+      %c1 = arith.constant 1 : index
+      hal.return %c1, %c1, %c1 : index, index, index
+    }
+  }
+}
+"""
+
+
+def test_entry_points_of_one_name_have_their_own_workgroups():
+    assert final_program._workgroups(_TWO_OF_ONE_NAME) == {
+        ("first", "row_kernel"): (1, 939, 1),
+        ("first", "own"): (7, 7, 7),
+        ("second", "row_kernel"): (1, 1, 1),
+        ("", "own"): (7, 7, 7),
+    }
