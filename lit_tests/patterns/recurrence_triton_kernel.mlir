@@ -3,41 +3,41 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=recurrence_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// An RNN: five CTAs of 32 columns wait for each other after each iteration.
+// An RNN: five CTAs of 64 columns of each row wait for each other after each iteration.
 // CHECK-LABEL: @rnn
-// CHECK-SAME: %[[X:.*]]: tensor<32x8x160xf32>, %[[W:.*]]: tensor<160x160xf32>, %[[H:.*]]: tensor<8x160xf32>
-// CHECK: %[[ZEROS:.*]] = flow.tensor.splat %{{.*}} : tensor<1xi32>
-// CHECK: hal.dispatch.extern "recurrence_kernel"({{.*}}%[[ZEROS]]) : ({{.*}}tensor<1xi32>) -> (tensor<32x8x160xf32>, tensor<8x160xf32>, tensor<2560xf32>, %[[ZEROS]])
+// CHECK-SAME: %[[X:.*]]: tensor<32x8x320xf32>, %[[W:.*]]: tensor<320x320xf32>, %[[H:.*]]: tensor<8x320xf32>
+// CHECK: %[[ZEROS:.*]] = flow.tensor.splat %{{.*}} : tensor<8xi32>
+// CHECK: hal.dispatch.extern "recurrence_kernel"({{.*}}%[[ZEROS]]) : ({{.*}}tensor<8xi32>) -> (tensor<32x8x320xf32>, tensor<8x320xf32>, tensor<5120xf32>, %[[ZEROS]])
 #row = affine_map<(b, n, k) -> (b, k)>
 #weight = affine_map<(b, n, k) -> (n, k)>
 #sum = affine_map<(b, n, k) -> (b, n)>
 #id = affine_map<(b, n) -> (b, n)>
-util.func public @rnn(%x: tensor<32x8x160xf32>, %w: tensor<160x160xf32>, %h0: tensor<8x160xf32>) -> (tensor<32x8x160xf32>, tensor<8x160xf32>) {
+util.func public @rnn(%x: tensor<32x8x320xf32>, %w: tensor<320x320xf32>, %h0: tensor<8x320xf32>) -> (tensor<32x8x320xf32>, tensor<8x320xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<8x160xf32>
-  %ys = tensor.empty() : tensor<32x8x160xf32>
-  %r:2 = scf.for %n = %c0 to %c32 step %c1 iter_args(%y = %ys, %h = %h0) -> (tensor<32x8x160xf32>, tensor<8x160xf32>) {
-    %given = tensor.extract_slice %x[%n, 0, 0] [1, 8, 160] [1, 1, 1] : tensor<32x8x160xf32> to tensor<8x160xf32>
-    %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x160xf32>) -> tensor<8x160xf32>
-    %p = linalg.generic {indexing_maps = [#row, #weight, #sum], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %w : tensor<8x160xf32>, tensor<160x160xf32>) outs(%z : tensor<8x160xf32>) {
+  %e = tensor.empty() : tensor<8x320xf32>
+  %ys = tensor.empty() : tensor<32x8x320xf32>
+  %r:2 = scf.for %n = %c0 to %c32 step %c1 iter_args(%y = %ys, %h = %h0) -> (tensor<32x8x320xf32>, tensor<8x320xf32>) {
+    %given = tensor.extract_slice %x[%n, 0, 0] [1, 8, 320] [1, 1, 1] : tensor<32x8x320xf32> to tensor<8x320xf32>
+    %z = linalg.fill ins(%zero : f32) outs(%e : tensor<8x320xf32>) -> tensor<8x320xf32>
+    %p = linalg.generic {indexing_maps = [#row, #weight, #sum], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %w : tensor<8x320xf32>, tensor<320x320xf32>) outs(%z : tensor<8x320xf32>) {
     ^bb0(%a: f32, %b: f32, %o: f32):
       %m = arith.mulf %a, %b : f32
       %s = arith.addf %o, %m : f32
       linalg.yield %s : f32
-    } -> tensor<8x160xf32>
-    %t = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%given, %p : tensor<8x160xf32>, tensor<8x160xf32>) outs(%e : tensor<8x160xf32>) {
+    } -> tensor<8x320xf32>
+    %t = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%given, %p : tensor<8x320xf32>, tensor<8x320xf32>) outs(%e : tensor<8x320xf32>) {
     ^bb0(%a: f32, %b: f32, %o: f32):
       %s = arith.addf %a, %b : f32
       %u = math.tanh %s : f32
       linalg.yield %u : f32
-    } -> tensor<8x160xf32>
-    %i = tensor.insert_slice %t into %y[%n, 0, 0] [1, 8, 160] [1, 1, 1] : tensor<8x160xf32> into tensor<32x8x160xf32>
-    scf.yield %i, %t : tensor<32x8x160xf32>, tensor<8x160xf32>
+    } -> tensor<8x320xf32>
+    %i = tensor.insert_slice %t into %y[%n, 0, 0] [1, 8, 320] [1, 1, 1] : tensor<8x320xf32> into tensor<32x8x320xf32>
+    scf.yield %i, %t : tensor<32x8x320xf32>, tensor<8x320xf32>
   }
-  util.return %r#0, %r#1 : tensor<32x8x160xf32>, tensor<8x160xf32>
+  util.return %r#0, %r#1 : tensor<32x8x320xf32>, tensor<8x320xf32>
 }
 
 // -----
