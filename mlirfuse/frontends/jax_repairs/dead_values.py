@@ -15,7 +15,7 @@ regions differ in their arguments. It cannot know that %false, from behind a bar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.jax_repairs.rewriting import callee, operations, symbol
@@ -33,11 +33,12 @@ def remove_dead_values(module: ir.Module) -> None:
     """Removes the dead values of all loops, and the ops that compute them."""
     functions = [each.operation for each in module.body.operations]
     effects = _with_effects(functions)
+    named = {symbol(op): op for op in functions if op.name == "func.func"}
     for op in functions:
         if any(each.name == "stablehlo.while" for each in operations(op)):
             for region in op.regions:
                 for block in region.blocks:
-                    _clean(block, effects)
+                    _clean(block, effects, named)
 
 
 def _with_effects(functions: Sequence[ir.Operation]) -> frozenset[str]:
@@ -60,25 +61,29 @@ def _stays(op: ir.Operation, effects: Collection[str]) -> bool:
     return op.name == _EFFECT or op.name in _RETURNS
 
 
-def _clean(block: ir.Block, effects: Collection[str]) -> None:
+def _clean(
+    block: ir.Block, effects: Collection[str], functions: Mapping[str, ir.Operation]
+) -> None:
     """Removes dead ops and values of a block, of outer loops first."""
     for op in [each.operation for each in block.operations][::-1]:
         if not _stays(op, effects) and not _used(op.results):
             op.erase()
     for op in [each.operation for each in block.operations]:
         if op.name == "stablehlo.while":
-            op = _pruned(op, effects)
-            _told_apart(op)
+            op = _pruned(op, effects, functions)
+            _told_apart(op, functions)
         for region in op.regions:
             for inner in region.blocks:
-                _clean(inner, effects)
+                _clean(inner, effects, functions)
 
 
 def _used(values: Iterable[ir.Value]) -> bool:
     return any(next(iter(value.uses), None) is not None for value in values)
 
 
-def _pruned(op: ir.Operation, effects: Collection[str]) -> ir.Operation:
+def _pruned(
+    op: ir.Operation, effects: Collection[str], functions: Mapping[str, ir.Operation]
+) -> ir.Operation:
     """The loop without dead values."""
     from iree.compiler import ir
 
@@ -107,7 +112,7 @@ def _pruned(op: ir.Operation, effects: Collection[str]) -> ir.Operation:
     with end.location, ir.InsertionPoint(end):
         ir.Operation.create(end.name, [], [ends[i] for i in kept])
     end.erase()
-    _clean(body, effects)
+    _clean(body, effects, functions)
     for block in (condition, body):
         for index in reversed(range(len(ends))):
             if index not in live:
@@ -115,7 +120,7 @@ def _pruned(op: ir.Operation, effects: Collection[str]) -> ir.Operation:
     return new
 
 
-def _told_apart(op: ir.Operation) -> None:
+def _told_apart(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> None:
     """Lets steps read every value, and compute each from others and but once.
 
     A condition that is one of the values gets an op of its own.
@@ -127,7 +132,9 @@ def _told_apart(op: ir.Operation) -> None:
     found = [
         index
         for index, argument in enumerate(body.arguments)
-        if not _surely_read(argument) or ends[index] in ends[:index] or _fixed(ends[index], body)
+        if not _surely_read(argument, functions)
+        or ends[index] in ends[:index]
+        or _fixed(ends[index], body)
     ]
     decided = list(condition.operations)[-1].operation
     carried = decided.operands[0].owner == condition
@@ -164,13 +171,23 @@ def _fixed(value: ir.Value, body: ir.Block) -> bool:
     return bool(owner.name == "stablehlo.constant" or owner.operation.block != body)
 
 
-def _surely_read(value: ir.Value) -> bool:
-    """Whether an op of the value's own block reads it: nested ones, and calls, may fold away."""
-    users = [use.owner.operation for use in value.uses]
-    return any(
-        user.block == value.owner and not len(user.regions) and user.name != "func.call"
-        for user in users
-    )
+def _surely_read(value: ir.Value, functions: Mapping[str, ir.Operation]) -> bool:
+    """Whether an op of the value's own block reads it, or one of a function that it is given to.
+
+    Nested ops may fold away, and what a function returns unchanged is not read in it.
+    """
+    for use in value.uses:
+        user = use.owner.operation
+        if user.block != value.owner or len(user.regions) or user.name == "func.return":
+            continue
+        if user.name != "func.call":
+            return True
+        called = functions.get(callee(user))
+        if called is not None and len(called.regions[0].blocks):
+            argument = called.regions[0].blocks[0].arguments[use.operand_number]
+            if _surely_read(argument, functions):
+                return True
+    return False
 
 
 def _numbered(body: ir.Block) -> list[ir.Value]:
