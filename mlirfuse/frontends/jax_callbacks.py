@@ -69,7 +69,7 @@ def _without_debugging(
             "an ordered jax.debug call has no place in a compiled program; "
             "one without ordered=True would be left out"
         )
-    _tell(notes, "calls of jax.debug are left out")
+    _add_note(notes, "calls of jax.debug are left out")
     return []
 
 
@@ -86,7 +86,7 @@ def _call(
             "JAX operations, or a function that only raises, would be accepted"
         )
     if raises:
-        _tell(notes, "checks that raise in Python give NaN or the largest integer")
+        _add_note(notes, "checks that raise in Python give NaN or the largest integer")
     results = [_invalid(aval.shape, aval.dtype) for aval in context.avals_out]
     unreachable.update(results)
     return results
@@ -104,7 +104,7 @@ def _invalid(shape: tuple[int, ...], dtype: Any) -> Any:
     return mlir.ir_constant(np.full(shape, value, dtype))
 
 
-def _tell(notes: list[str], note: str) -> None:
+def _add_note(notes: list[str], note: str) -> None:
     if note not in notes:
         notes.append(note)
 

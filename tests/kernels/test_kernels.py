@@ -168,27 +168,42 @@ def test_short_functions(interpreter, name):
     assert (np.abs(found.numpy()[np.abs(x) >= 1000.0]) == 1.0).all()
 
 
+def waves(interpreter, function, largest):
+    """Angles, near multiples of a quarter turn too, and their sines by a function of the library.
+
+    Args:
+      interpreter: Triton's.
+      function: name of the function, `short_sin`.
+      largest: the largest angle.
+
+    Returns:
+      The angles, the results, and those of numpy in f64.
+    """
+    x = np.concatenate([np.linspace(-largest, largest, 4001), np.geomspace(1e-30, 3, 90)])
+    quarters = np.arange(-5000, 5000, 9) * (np.pi / 2)
+    x = np.concatenate([x, quarters[np.abs(quarters) <= largest], [0.0, -0.0, np.nan]])
+    x = np.pad(x[:8192], (0, max(0, 8192 - x.size))).astype(np.float32)
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef wave(x, y):\n"
+    source += "    at = tl.arange(0, 8192)[None, :]\n"
+    source += f"    tl.store(y + at, library.{function}(tl.load(x + at)))\n"
+    found = interpreter.torch.full((8192,), float("nan"))
+    interpreter.load(source, "wave").wave[(1,)](interpreter.torch.from_numpy(x), found)
+    exact = getattr(np, function.rpartition("_")[2])(x.astype(np.float64))
+    return x, found.numpy(), exact
+
+
 @needs_triton
 @pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize("largest", [20.0, 8191.0, 1e30])
 def test_short_sines(interpreter, name, largest):
     """A tile with one large argument is computed by Triton's functions."""
-    x = np.concatenate([np.linspace(-largest, largest, 4001), np.geomspace(1e-30, 3, 90)])
-    quarters = np.arange(-5000, 5000, 9) * (np.pi / 2)
-    x = np.concatenate([x, quarters[np.abs(quarters) <= largest], [0.0, np.nan]])
-    x = np.pad(x[:8192], (0, max(0, 8192 - x.size))).astype(np.float32)
-    source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef short(x, y):\n"
-    source += "    at = tl.arange(0, 8192)[None, :]\n"
-    source += f"    tl.store(y + at, library.short_{name}(tl.load(x + at)))\n"
-    found = interpreter.torch.full((8192,), float("nan"))
-    interpreter.load(source, "short").short[(1,)](interpreter.torch.from_numpy(x), found)
-    expected = getattr(np, name)(x.astype(np.float64))
+    x, found, expected = waves(interpreter, f"short_{name}", largest)
     inside = np.abs(x) < 1e5  # the interpreter's own sine of larger ones is numpy's of f32
-    difference = np.abs(found.numpy() - expected)[inside]
+    difference = np.abs(found - expected)[inside]
     assert (difference <= 1e-6).all(), difference.max()
     assert (difference <= 1e-9 + 2e-5 * np.abs(expected)[inside]).all()
-    assert np.isnan(found.numpy()[np.isnan(x)]).all()
+    assert np.isnan(found[np.isnan(x)]).all()
 
 
 @needs_triton
@@ -196,25 +211,13 @@ def test_short_sines(interpreter, name, largest):
 @pytest.mark.parametrize("largest", [20.0, 8191.0])
 def test_sines_of_large_tiles(interpreter, name, largest):
     """Near multiples of a quarter turn, too, where results are small."""
-    x = np.concatenate([np.linspace(-largest, largest, 4001), np.geomspace(1e-30, 3, 90)])
-    quarters = np.arange(-5000, 5000, 9) * (np.pi / 2)
-    x = np.concatenate([x, quarters[np.abs(quarters) <= largest], [0.0, -0.0, np.nan]])
-    x = np.pad(x[:8192], (0, max(0, 8192 - x.size))).astype(np.float32)
-    source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef full(x, y):\n"
-    source += "    at = tl.arange(0, 8192)[None, :]\n"
-    source += f"    tl.store(y + at, library.tile_{name}(tl.load(x + at)))\n"
-    found = interpreter.torch.full((8192,), float("nan"))
-    interpreter.load(source, "full").full[(1,)](interpreter.torch.from_numpy(x), found)
-    expected = getattr(np, name)(x.astype(np.float64))
+    x, found, expected = waves(interpreter, f"tile_{name}", largest)
     valid = ~np.isnan(x)
-    units = np.abs(found.numpy() - expected)[valid] / np.spacing(
-        np.abs(expected[valid]), dtype="f4"
-    )
+    units = np.abs(found - expected)[valid] / np.spacing(np.abs(expected[valid]), dtype="f4")
     assert units.max() <= 2.5
     if name == "sin":
-        assert (np.signbit(found.numpy()) == np.signbit(x))[x == 0].all()
-    assert np.isnan(found.numpy()[~valid]).all()
+        assert (np.signbit(found) == np.signbit(x))[x == 0].all()
+    assert np.isnan(found[~valid]).all()
 
 
 @needs_triton

@@ -71,7 +71,7 @@ def _clean(
     for op in [each.operation for each in block.operations]:
         if op.name == "stablehlo.while":
             op = _pruned(op, effects, functions)
-            _told_apart(op, functions)
+            _made_distinct(op, functions)
         for region in op.regions:
             for inner in region.blocks:
                 _clean(inner, effects, functions)
@@ -120,7 +120,7 @@ def _pruned(
     return new
 
 
-def _told_apart(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> None:
+def _made_distinct(op: ir.Operation, functions: Mapping[str, ir.Operation]) -> None:
     """Lets steps read every value, and compute each from others and but once.
 
     A condition that is one of the values gets an op of its own.

@@ -29,53 +29,39 @@ def _quarter_turns(x):
 
 
 @triton.jit
-def _sine(shifted, rest, quarters: tl.constexpr):
-    """The sine of an angle of `_quarter_turns` plus so many of them."""
-    square = rest * rest
-    sine = rest + rest * square * (
-        -1.6666654611e-1 + square * (8.3321608736e-3 - square * 1.9515e-4)
-    )
-    cosine = 1.0 - square * 0.5
-    cosine += square * square * (4.166664568e-2 + square * (-1.388731625e-3 + square * 2.4433e-5))
-    turns = shifted.to(tl.int32, bitcast=True) + quarters
-    result = tl.where((turns & 1) == 0, sine, cosine)
-    return tl.where((turns & 2) == 0, result, -result)
+def _short_series(square):
+    """(sin(x) - x) / x^3 and (cos(x) - 1 + x^2 / 2) / x^4, for results of 16 bits."""
+    odd = -1.6666654611e-1 + square * (8.3321608736e-3 - square * 1.9515e-4)
+    even = 4.166664568e-2 + square * (-1.388731625e-3 + square * 2.4433e-5)
+    return odd, even
 
 
 @triton.jit
-def _full_sine(shifted, rest, quarters: tl.constexpr):
-    """The same, wrong by two units in the last place at most."""
-    square = rest * rest
+def _full_series(square):
+    """The same, for results of f32."""
     odd = -1.666666716337204e-1 + square * (
         8.333329111337662e-3 + square * (-1.983930415008217e-4 + square * 2.718046516747563e-6)
     )
     even = 4.16666679084301e-2 + square * (
         -1.3888883404433727e-3 + square * (2.479945214872714e-5 - square * 2.720504710396199e-7)
     )
-    sine = rest + rest * square * odd
-    cosine = (1.0 - square * 0.5) + square * square * even
-    turns = shifted.to(tl.int32, bitcast=True) + quarters
-    result = tl.where((turns & 1) == 0, sine, cosine)
-    return tl.where((turns & 2) == 0, result, -result)
+    return odd, even
 
 
 @triton.jit
-def tile_sin(x):
-    """Sine of f32, wrong by two units in the last place at most; a zero keeps its sign."""
+def _wave(x, series: tl.constexpr, quarters: tl.constexpr):
+    """The sine of an angle plus so many quarter turns, 0 or 1."""
     if tl.max(tl.abs(x), axis=None) < LIMIT:
         shifted, rest = _quarter_turns(x)
-        result = tl.where(x == 0, x, _full_sine(shifted, rest, 0))
-    else:
+        square = rest * rest
+        odd, even = series(square)
+        sine = rest + rest * square * odd
+        cosine = (1.0 - square * 0.5) + square * square * even
+        turns = shifted.to(tl.int32, bitcast=True) + quarters
+        result = tl.where((turns & 1) == 0, sine, cosine)
+        result = tl.where((turns & 2) == 0, result, -result)
+    elif quarters == 0:
         result = tl.sin(x)
-    return result
-
-
-@triton.jit
-def tile_cos(x):
-    """Cosine of f32, as `tile_sin`."""
-    if tl.max(tl.abs(x), axis=None) < LIMIT:
-        shifted, rest = _quarter_turns(x)
-        result = _full_sine(shifted, rest, 1)
     else:
         result = tl.cos(x)
     return result
@@ -84,20 +70,22 @@ def tile_cos(x):
 @triton.jit
 def short_sin(x):
     """Sine of f32, to be rounded to f16 or bf16: wrong by 1e-6, and by 1e-5 of it, at most."""
-    if tl.max(tl.abs(x), axis=None) < LIMIT:
-        shifted, rest = _quarter_turns(x)
-        result = _sine(shifted, rest, 0)
-    else:
-        result = tl.sin(x)
-    return result
+    return _wave(x, _short_series, 0)
 
 
 @triton.jit
 def short_cos(x):
     """Cosine of f32, as `short_sin`."""
-    if tl.max(tl.abs(x), axis=None) < LIMIT:
-        shifted, rest = _quarter_turns(x)
-        result = _sine(shifted, rest, 1)
-    else:
-        result = tl.cos(x)
-    return result
+    return _wave(x, _short_series, 1)
+
+
+@triton.jit
+def tile_sin(x):
+    """Sine of f32, wrong by two units in the last place at most; a zero keeps its sign."""
+    return tl.where(x == 0, x, _wave(x, _full_series, 0))
+
+
+@triton.jit
+def tile_cos(x):
+    """Cosine of f32, as `tile_sin`."""
+    return _wave(x, _full_series, 1)
