@@ -71,6 +71,7 @@ def check(got, expected, tolerance=1e-5):
             assert x == y
 
 
+torch.manual_seed(0)
 MLP = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32), nn.Linear(32, 4)).eval()
 
 # --- models ---------------------------------------------------------------------------------------

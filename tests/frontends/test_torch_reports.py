@@ -32,6 +32,7 @@ def fresh(monkeypatch, tmp_path_factory):
     torch.manual_seed(0)
 
 
+torch.manual_seed(0)
 LAYER = nn.Sequential(nn.Linear(8, 8), nn.GELU(), nn.LayerNorm(8)).eval()
 
 
