@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse.backend import final_program, statistics
 from mlirfuse.backend.statistics import Statistics
-from mlirfuse.builders import angles, channels_last, codegen_repairs, empty_grids
+from mlirfuse.builders import channels_last, codegen_repairs, empty_grids
 from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import OWN_FEATURES, FusionOptions
@@ -113,9 +114,12 @@ class Compiler:
           CompileFailedError: the compiler refused, died or ran out of time.
         """
         stages.show("IREE's global optimization")
-        if has_angles and self.target.name == "cpu":
-            reduced = output.with_suffix(".angles")
-            source = self._rewritten(source, reduced, "angles", angles.reduce_constant_angles)
+        if (has_angles or keeps_f64) and self.target.name == "cpu":
+            rewrite = functools.partial(
+                codegen_repairs.repair_constants, has_angles=has_angles, keeps_f64=keeps_f64
+            )
+            repaired = output.with_suffix(".constants")
+            source = self._rewritten(source, repaired, "functions of constants", rewrite)
         moves_channels = self.moves_channels and not _holds(source, channels_last.has_open_images)
         if moves_channels and self.target.cpu is not None:
             moved = output.with_suffix(".channels")

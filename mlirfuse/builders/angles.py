@@ -46,33 +46,19 @@ def has_angles(module: ir.Module) -> bool:
 
 def reduce_angles(module: ir.Module) -> bool:
     """Reduces the arguments of all of them; returns whether there is any."""
-    return _reduce([op for op in ops.nested_ops(module.operation) if is_angle_function(op)])
+    return reduce_ops(angle_functions(module))
 
 
-def reduce_constant_angles(module: ir.Module) -> bool:
-    """Reduces the arguments of those that depend on no argument; returns whether there is any."""
-    found = [op for op in ops.nested_ops(module.operation) if is_angle_function(op)]
-    return _reduce([op for op in found if not _depends_on_arguments(op.parent.operation)])
+def angle_functions(module: ir.Module) -> list[ir.Operation]:
+    """The sines, cosines and tangents of a module to reduce the arguments of."""
+    return [op for op in ops.nested_ops(module.operation) if is_angle_function(op)]
 
 
-def _depends_on_arguments(op: ir.Operation) -> bool:
-    """Whether an op is computed from an argument of its function, or of a block around it."""
-    work = [op]
-    seen = {op}
-    while work:
-        for _, producer in ops.operand_producers(work.pop()):
-            if producer is None:
-                return True
-            if producer not in seen:
-                seen.add(producer)
-                work.append(producer)
-    return False
-
-
-def _reduce(found: list[ir.Operation]) -> bool:
-    for op in found:
+def reduce_ops(functions: list[ir.Operation]) -> bool:
+    """Reduces the arguments of these; returns whether there are any."""
+    for op in functions:
         replace_in_f32(op, functools.partial(_of_reduced, op.name))
-    return bool(found)
+    return bool(functions)
 
 
 def _of_reduced(name: str, numbers: Numbers, x: ir.Value) -> ir.Value:

@@ -15,10 +15,12 @@ from mlirfuse.builders import (
     cuda_operands,
     cuda_reductions,
     float8_casts,
+    float64_functions,
     half_arithmetic,
     math_functions,
 )
 from mlirfuse.builders.bf16_casts import round_integers_to_bf16
+from mlirfuse.structured.ir import ops
 
 if TYPE_CHECKING:
     from mlirfuse.targets.base import Target
@@ -41,10 +43,46 @@ def repair(module: ir.Module, target: Target, *, exact: bool) -> bool:
     return repair_grouped(module, target, exact=exact) or changed
 
 
+def repair_constants(module: ir.Module, *, has_angles: bool, keeps_f64: bool) -> bool:
+    """Rewrites functions of constants, which IREE computes on a CPU before code generation.
+
+    Args:
+      module: an imported model.
+      has_angles: whether it has sines, cosines or tangents.
+      keeps_f64: whether its f64 stays f64.
+
+    Returns:
+      Whether there are any.
+    """
+
+    def of_constants(functions: list[ir.Operation]) -> list[ir.Operation]:
+        return [op for op in functions if not _depends_on_arguments(op.parent.operation)]
+
+    reduced = has_angles and angles.reduce_ops(of_constants(angles.angle_functions(module)))
+    # IREE compiles them for a CPU that is not the target: one without FMA.
+    functions = of_constants(float64_functions.found(module)) if keeps_f64 else []
+    return float64_functions.expand_ops(functions, fuses=False) or reduced
+
+
+def _depends_on_arguments(op: ir.Operation) -> bool:
+    """Whether an op is computed from an argument of its function, or of a block around it."""
+    work = [op]
+    seen = {op}
+    while work:
+        for _, producer in ops.operand_producers(work.pop()):
+            if producer is None:
+                return True
+            if producer not in seen:
+                seen.add(producer)
+                work.append(producer)
+    return False
+
+
 def repair_grouped(module: ir.Module, target: Target, *, exact: bool) -> bool:
     """The repairs of a module from the engine, which rounds integers to bf16 itself."""
     if target.cpu is not None:
         changed = half_arithmetic.widen(module, rounds=exact)
+        changed |= float64_functions.expand(module, fuses=target.cpu.has_fma)
         functions = math_functions.expand if target.cpu.has_fma else angles.reduce_angles
         return functions(module) or changed
     if target.name != "cuda":

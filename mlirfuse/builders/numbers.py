@@ -46,10 +46,13 @@ class Numbers:
 
     Attributes:
       shape: of the vectors; None for scalars.
+      element: the element type of a number where none is given.
+      fuses: whether the machine has FMA.
     """
 
-    def __init__(self, kind: ir.Type) -> None:
+    def __init__(self, kind: ir.Type, element: str = "f32", *, fuses: bool = True) -> None:
         """Begins with the type of one of the numbers."""
+        self.element, self.fuses = element, fuses
         self.shape = list(kind.shape) if isinstance(kind, ir.VectorType) else None
 
     def kind(self, element: str) -> ir.Type:
@@ -57,8 +60,9 @@ class Numbers:
         single = analysis_cache.parse(ir.Type, element)
         return single if self.shape is None else ir.VectorType.get(self.shape, single)
 
-    def constant(self, number: float, element: str = "f32") -> ir.Value:
+    def constant(self, number: float, element: str = "") -> ir.Value:
         """The number, in all lanes."""
+        element = element or self.element
         if self.shape is None:
             return scalar_constant(number, element)
         kind = self.kind(element)
@@ -67,37 +71,40 @@ class Numbers:
             "arith.constant", results=[kind], attributes={"value": value}
         ).results[0]
 
-    def op(self, name: str, *operands: ir.Value, element: str = "f32") -> ir.Value:
+    def op(self, name: str, *operands: ir.Value, element: str = "") -> ir.Value:
         """An op whose results have an element type."""
         return ir.Operation.create(
-            name, results=[self.kind(element)], operands=list(operands)
+            name, results=[self.kind(element or self.element)], operands=list(operands)
         ).results[0]
 
     def add(self, one: ir.Value, other: ir.Value) -> ir.Value:
-        """The sum of two f32."""
+        """The sum of two numbers."""
         return self.op("arith.addf", one, other)
 
     def sub(self, one: ir.Value, other: ir.Value) -> ir.Value:
-        """The difference of two f32."""
+        """The difference of two numbers."""
         return self.op("arith.subf", one, other)
 
     def mul(self, one: ir.Value, other: ir.Value) -> ir.Value:
-        """The product of two f32."""
+        """The product of two numbers."""
         return self.op("arith.mulf", one, other)
 
     def fma(self, one: ir.Value, other: ir.Value, added: ir.Value | float) -> ir.Value:
-        """`one * other + added`, rounded once.
+        """`one * other + added`, rounded once where the machine has FMA.
 
-        IREE 3.13 makes two ops of `math.fma` on vectors of kernels that it does not vectorize.
+        IREE 3.13 makes two ops of `math.fma` on vectors of kernels that it does not vectorize, and
+        calls the C library's, which a program lacks, for a machine without FMA.
         """
         third = added if isinstance(added, ir.Value) else self.constant(added)
+        if not self.fuses:
+            return self.add(self.mul(one, other), third)
         return self.op("math.fma" if self.shape is None else "vector.fma", one, other, third)
 
     def polynomial(self, x: ir.Value, coefficients: tuple[float, ...]) -> ir.Value:
         """The polynomial in x, by Horner's rule.
 
         Args:
-          x: f32.
+          x: the numbers.
           coefficients: those of x^0, x^1, ...
         """
         *rest, total = coefficients
@@ -128,7 +135,7 @@ class Numbers:
         ).results[0]
 
     def clamp(self, x: ir.Value, least: float, most: float) -> ir.Value:
-        """An f32 between bounds; NaN stays NaN."""
+        """A number between bounds; NaN stays NaN."""
         x = self.select(self.compare(x, "gt", most), self.constant(most), x)
         return self.select(self.compare(x, "lt", least), self.constant(least), x)
 
@@ -145,12 +152,7 @@ class Numbers:
         if self.shape is None:
             found = rare()
         else:
-            some = ir.Operation.create(
-                "vector.reduction",
-                results=[ir.IntegerType.get_signless(1)],
-                operands=[condition],
-                attributes={"kind": ir.Attribute.parse("#vector.kind<or>")},
-            ).results[0]
+            some = self._any(condition)
             kinds = [value.type for value in usual]
             branch = ir.Operation.create("scf.if", results=kinds, operands=[some], regions=2)
             forms: tuple[Callable[[], list[ir.Value]], ...] = (rare, lambda: usual)
@@ -159,3 +161,40 @@ class Numbers:
                     ir.Operation.create("scf.yield", operands=form())
             found = list(branch.results)
         return [self.select(condition, one, other) for one, other in zip(found, usual, strict=True)]
+
+    def repeat_while(
+        self,
+        condition: Callable[[ir.Value], ir.Value],
+        step: Callable[[ir.Value], ir.Value],
+        start: ir.Value,
+    ) -> ir.Value:
+        """Repeats a step while a condition holds, of vectors in any lane.
+
+        Args:
+          condition: of the numbers so far.
+          step: the next numbers; the same where the condition does not hold.
+          start: the first numbers.
+        """
+        loop = ir.Operation.create("scf.while", results=[start.type], operands=[start], regions=2)
+        before, after = (
+            region.blocks.append(start.type, arg_locs=[ir.Location.current])
+            for region in loop.regions
+        )
+        with ir.InsertionPoint(before):
+            (rest,) = before.arguments
+            some = self._any(condition(rest))
+            ir.Operation.create("scf.condition", operands=[some, rest])
+        with ir.InsertionPoint(after):
+            ir.Operation.create("scf.yield", operands=[step(after.arguments[0])])
+        return loop.results[0]
+
+    def _any(self, condition: ir.Value) -> ir.Value:
+        """Whether a condition holds in any lane."""
+        if self.shape is None:
+            return condition
+        return ir.Operation.create(
+            "vector.reduction",
+            results=[ir.IntegerType.get_signless(1)],
+            operands=[condition],
+            attributes={"kind": ir.Attribute.parse("#vector.kind<or>")},
+        ).results[0]

@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+import mlirfuse
 from helpers.jax_programs import check
-from helpers.stock_program import stock_program
-from mlirfuse.frontends import import_model
 
 
 def test_unsigned_integers():
@@ -144,7 +143,7 @@ def test_functions_of_float64():
     with jax.enable_x64(True):
         exported = jax.export.export(jax.jit(function), platforms=["cpu"])(x, y)
         expected = function(*map(jnp.asarray, (x, y)))
-    for ours, theirs in zip(stock_program(import_model(exported))(x, y), expected, strict=True):
+    for ours, theirs in zip(mlirfuse.compile(exported)(x, y), expected, strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_allclose(ours, theirs, rtol=1e-13, atol=1e-13)
 

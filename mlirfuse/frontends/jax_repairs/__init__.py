@@ -17,7 +17,6 @@ from mlirfuse.frontends.jax_repairs import (
     custom_calls,
     dynamic_shapes,
     elementwise,
-    float64,
     gathers,
     loops,
     scatters,
@@ -189,7 +188,6 @@ _DEFINITIONS: _Repairs = {
 """Ops that become programs of other ops."""
 
 _SECOND: _Repairs = {
-    **dict.fromkeys(float64.NAMES, float64.repair),
     "stablehlo.scatter": scatters.scatter,
 }
 """Ops that the programs of others hold, and that become programs themselves."""
