@@ -19,7 +19,7 @@ from mlirfuse.builders import (
     half_arithmetic,
     math_functions,
 )
-from mlirfuse.builders.bf16_casts import round_integers_to_bf16
+from mlirfuse.builders.bf16_casts import keep_rounding, round_integers_to_bf16
 from mlirfuse.structured.ir import ops
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def _depends_on_arguments(op: ir.Operation) -> bool:
 def repair_grouped(module: ir.Module, target: Target, *, exact: bool) -> bool:
     """The repairs of a module from the engine, which rounds integers to bf16 itself."""
     if target.cpu is not None:
-        changed = half_arithmetic.widen(module, rounds=exact)
+        changed = not exact and keep_rounding(module, every=False)
+        changed |= half_arithmetic.widen(module, rounds=exact)
+        changed |= exact and keep_rounding(module, every=True)
         changed |= float64_functions.expand(module, fuses=target.cpu.has_fma)
         functions = math_functions.expand if target.cpu.has_fma else angles.reduce_angles
         return functions(module) or changed

@@ -24,8 +24,6 @@ from iree.compiler import ir
 from mlirfuse.builders.numbers import Numbers, element_of
 from mlirfuse.structured.ir import ops
 
-Value = ir.Value
-
 _QUARTER_TURN = (
     1.570796251296997,
     7.549789415861596e-08,
@@ -130,7 +128,7 @@ def expand_ops(functions: list[ir.Operation], *, fuses: bool) -> bool:
     return bool(functions)
 
 
-def _integer(f: Numbers, name: str, x: Value, y: Value | int) -> Value:
+def _integer(f: Numbers, name: str, x: ir.Value, y: ir.Value | int) -> ir.Value:
     """An op of `arith` on i64."""
     y = y if isinstance(y, ir.Value) else f.constant(_as_signed(y), "i64")
     return f.op(f"arith.{name}", x, y, element="i64")
@@ -141,37 +139,37 @@ def _as_signed(word: int) -> int:
     return word - (1 << 64) if word >= 1 << 63 else word
 
 
-def _both(f: Numbers, one: Value, other: Value) -> Value:
+def _both(f: Numbers, one: ir.Value, other: ir.Value) -> ir.Value:
     return f.op("arith.andi", one, other, element="i1")
 
 
-def _either(f: Numbers, one: Value, other: Value) -> Value:
+def _either(f: Numbers, one: ir.Value, other: ir.Value) -> ir.Value:
     return f.op("arith.ori", one, other, element="i1")
 
 
-def _magnitude(f: Numbers, x: Value) -> Value:
+def _magnitude(f: Numbers, x: ir.Value) -> ir.Value:
     return f.op("math.absf", x)
 
 
-def _signed(f: Numbers, magnitude: Value, sign: Value) -> Value:
+def _signed(f: Numbers, magnitude: ir.Value, sign: ir.Value) -> ir.Value:
     return f.op("math.copysign", magnitude, sign)
 
 
-def _sqrt(f: Numbers, x: Value) -> Value:
+def _sqrt(f: Numbers, x: ir.Value) -> ir.Value:
     return f.op("math.sqrt", x)
 
 
-def _div(f: Numbers, x: Value, y: Value) -> Value:
+def _div(f: Numbers, x: ir.Value, y: ir.Value) -> ir.Value:
     return f.op("arith.divf", x, y)
 
 
-def _power_of_2(f: Numbers, shifted: Value) -> Value:
+def _power_of_2(f: Numbers, shifted: ir.Value) -> ir.Value:
     """2^n of the integer of a sum `n + _SHIFT`, n from -1022 to 1023."""
     bits = _integer(f, "addi", f.op("arith.bitcast", shifted, element="i64"), 1023)
     return f.op("arith.bitcast", _integer(f, "shli", bits, 52))
 
 
-def _exponential(f: Numbers, rest: Value, shifted: Value) -> Value:
+def _exponential(f: Numbers, rest: ir.Value, shifted: ir.Value) -> ir.Value:
     """exp(rest) - 1, times 2^n, plus 2^n - 1, of the n of `_power_of_2`; the n is halved."""
     less = f.mul(rest, f.polynomial(rest, _EXPM1))
     half = _power_of_2(f, f.sub(shifted, f.constant(1.0)))  # 2^1024 is infinite
@@ -179,7 +177,7 @@ def _exponential(f: Numbers, rest: Value, shifted: Value) -> Value:
     return f.add(total, total)
 
 
-def _expm1(f: Numbers, x: Value) -> Value:
+def _expm1(f: Numbers, x: ir.Value) -> ir.Value:
     """2^n (exp(r) - 1) + 2^n - 1, with x = n log 2 + r."""
     bounded = f.clamp(x, -40.0, 710.0)
     shifted = f.add(f.mul(bounded, f.constant(1 / math.log(2))), f.constant(_SHIFT))
@@ -189,7 +187,7 @@ def _expm1(f: Numbers, x: Value) -> Value:
     return _signed(f, _exponential(f, rest, shifted), x)
 
 
-def _exp2(f: Numbers, x: Value) -> Value:
+def _exp2(f: Numbers, x: ir.Value) -> ir.Value:
     """2^n exp(r log 2), with x = n + r; 2^n in two factors, for results may be denormal."""
     bounded = f.clamp(x, -1100.0, 1100.0)
     half = f.add(f.mul(bounded, f.constant(0.5)), f.constant(_SHIFT))
@@ -201,7 +199,7 @@ def _exp2(f: Numbers, x: Value) -> Value:
     return f.mul(f.mul(power, _power_of_2(f, half)), _power_of_2(f, other))
 
 
-def _log1p(f: Numbers, x: Value) -> Value:
+def _log1p(f: Numbers, x: ir.Value) -> ir.Value:
     """log(u) x / (u - 1) with u = 1 + x, whose rounding errors cancel (W. Kahan)."""
     one = f.constant(1.0)
     total = f.add(x, one)
@@ -214,7 +212,7 @@ def _log1p(f: Numbers, x: Value) -> Value:
     return f.select(unchanged, x, f.select(large, f.op("math.log", x), quotient))
 
 
-def _split(f: Numbers, x: Value) -> tuple[Value, Value]:
+def _split(f: Numbers, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The n and m of x = 2^n m: m is from 1 to 2 where n >= 0, and from 1/2 to 1 below.
 
     The terms of a logarithm have the same sign then. Zeros, infinities and NaN are no numbers of
@@ -234,7 +232,7 @@ def _split(f: Numbers, x: Value) -> tuple[Value, Value]:
     return number, f.op("arith.bitcast", mantissa)
 
 
-def _logarithm(f: Numbers, x: Value, high: float, low: float, base: float) -> Value:
+def _logarithm(f: Numbers, x: ir.Value, high: float, low: float, base: float) -> ir.Value:
     """A logarithm of x, exact for powers of 2, by that of 2 in two parts."""
     number, mantissa = _split(f, x)
     rest = f.mul(f.op("math.log", mantissa), f.constant(1 / math.log(base)))
@@ -243,11 +241,11 @@ def _logarithm(f: Numbers, x: Value, high: float, low: float, base: float) -> Va
     return f.select(usual, found, f.op("math.log", x))
 
 
-def _log2(f: Numbers, x: Value) -> Value:
+def _log2(f: Numbers, x: ir.Value) -> ir.Value:
     return _logarithm(f, x, 1.0, 0.0, 2)
 
 
-def _log10(f: Numbers, x: Value) -> Value:
+def _log10(f: Numbers, x: ir.Value) -> ir.Value:
     return _logarithm(f, x, _LOG10_2_HIGH, _LOG10_2_LOW, 10)
 
 
@@ -266,7 +264,7 @@ def _inverse_turn() -> list[int]:
     return [(bits >> 64 * (_WORDS - 1 - index)) % 2**64 for index in range(_WORDS)]
 
 
-def _quarters_of_large(f: Numbers, x: Value) -> list[Value]:
+def _quarters_of_large(f: Numbers, x: ir.Value) -> list[ir.Value]:
     """The quarter of a turn next to a large angle, and the angle beside it (Payne and Hanek, 1983).
 
     The angle is in radians, from 64 bits of its fraction of a turn.
@@ -313,7 +311,7 @@ def _quarters_of_large(f: Numbers, x: Value) -> list[Value]:
     ]
 
 
-def _from_word(f: Numbers, words: list[int], first: Value) -> list[Value]:
+def _from_word(f: Numbers, words: list[int], first: ir.Value) -> list[ir.Value]:
     """Three words of a table from one on, zeros behind its end, without a load for each lane."""
     bits = (16, 8, 4, 2, 1)
     table = words + [0] * (2 * bits[0] + 2 - len(words))
@@ -325,7 +323,7 @@ def _from_word(f: Numbers, words: list[int], first: Value) -> list[Value]:
     return held
 
 
-def _sine_and_cosine(f: Numbers, x: Value) -> tuple[Value, Value]:
+def _sine_and_cosine(f: Numbers, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     finite = f.compare(_magnitude(f, x), "lt", math.inf)
     far = _both(f, finite, f.compare(_magnitude(f, x), "ge", _FAR))
     near = f.select(far, f.constant(0.0), x)
@@ -334,7 +332,7 @@ def _sine_and_cosine(f: Numbers, x: Value) -> tuple[Value, Value]:
     for part in _QUARTER_TURN:
         angle = f.sub(angle, f.mul(turns, f.constant(part)))
 
-    def rare() -> list[Value]:
+    def rare() -> list[ir.Value]:
         return _quarters_of_large(f, f.select(far, x, f.constant(_FAR)))
 
     turns, angle = f.where_any(far, rare, [turns, angle])
@@ -351,20 +349,20 @@ def _sine_and_cosine(f: Numbers, x: Value) -> tuple[Value, Value]:
     )
 
 
-def _sin(f: Numbers, x: Value) -> Value:
+def _sin(f: Numbers, x: ir.Value) -> ir.Value:
     return f.select(f.compare(x, "eq", 0.0), x, _sine_and_cosine(f, x)[0])
 
 
-def _cos(f: Numbers, x: Value) -> Value:
+def _cos(f: Numbers, x: ir.Value) -> ir.Value:
     return _sine_and_cosine(f, x)[1]
 
 
-def _tan(f: Numbers, x: Value) -> Value:
+def _tan(f: Numbers, x: ir.Value) -> ir.Value:
     sine, cosine = _sine_and_cosine(f, x)
     return f.select(f.compare(x, "eq", 0.0), x, _div(f, sine, cosine))
 
 
-def _atan_of_ratio(f: Numbers, x: Value) -> Value:
+def _atan_of_ratio(f: Numbers, x: ir.Value) -> ir.Value:
     """Of a number from 0 to 1; tan(a / 2) = tan(a) / (1 + sqrt(1 + tan(a)^2))."""
     one = f.constant(1.0)
     for _ in range(2):
@@ -373,7 +371,7 @@ def _atan_of_ratio(f: Numbers, x: Value) -> Value:
     return f.mul(f.mul(x, f.constant(4.0)), series)
 
 
-def _atan2(f: Numbers, y: Value, x: Value) -> Value:
+def _atan2(f: Numbers, y: ir.Value, x: ir.Value) -> ir.Value:
     a, b = _magnitude(f, y), _magnitude(f, x)
     steep = f.compare(a, "gt", b)
     small, large = f.select(steep, b, a), f.select(steep, a, b)
@@ -392,32 +390,32 @@ def _atan2(f: Numbers, y: Value, x: Value) -> Value:
     return f.select(defined, _signed(f, angle, y), f.constant(math.nan))
 
 
-def _atan(f: Numbers, x: Value) -> Value:
+def _atan(f: Numbers, x: ir.Value) -> ir.Value:
     return _atan2(f, x, f.constant(1.0))
 
 
-def _leg(f: Numbers, x: Value) -> Value:
+def _leg(f: Numbers, x: ir.Value) -> ir.Value:
     """sqrt(1 - x^2); NaN beyond 1."""
     one = f.constant(1.0)
     return _sqrt(f, f.mul(f.sub(one, x), f.add(one, x)))
 
 
-def _asin(f: Numbers, x: Value) -> Value:
+def _asin(f: Numbers, x: ir.Value) -> ir.Value:
     return _atan2(f, x, _leg(f, x))
 
 
-def _acos(f: Numbers, x: Value) -> Value:
+def _acos(f: Numbers, x: ir.Value) -> ir.Value:
     return _atan2(f, _leg(f, x), x)
 
 
-def _tanh(f: Numbers, x: Value) -> Value:
+def _tanh(f: Numbers, x: ir.Value) -> ir.Value:
     bounded = f.clamp(_magnitude(f, x), 0.0, 30.0)
     power = _expm1(f, f.mul(bounded, f.constant(-2.0)))
     above = f.op("arith.negf", power)
     return _signed(f, _div(f, above, f.add(power, f.constant(2.0))), x)
 
 
-def _sinh(f: Numbers, x: Value) -> Value:
+def _sinh(f: Numbers, x: ir.Value) -> ir.Value:
     """(p + p / (p + 1)) / 2 with p = exp|x| - 1; exp(|x| / 2)^2 / 2 of a large x."""
     magnitude = _magnitude(f, x)
     power = _expm1(f, f.clamp(magnitude, 0.0, 50.0))
@@ -428,13 +426,13 @@ def _sinh(f: Numbers, x: Value) -> Value:
     return _signed(f, found, x)
 
 
-def _of_large(f: Numbers, x: Value, usual: Value) -> Value:
+def _of_large(f: Numbers, x: ir.Value, usual: ir.Value) -> ir.Value:
     """log(2x) where x^2 + 1 is x^2, as inverse hyperbolic functions are there."""
     large = f.add(f.op("math.log", x), f.constant(math.log(2)))
     return f.select(f.compare(x, "gt", 2.0**28), large, usual)
 
 
-def _asinh(f: Numbers, x: Value) -> Value:
+def _asinh(f: Numbers, x: ir.Value) -> ir.Value:
     """log(1 + a + a^2 / (1 + sqrt(a^2 + 1))), a = |x|."""
     one, magnitude = f.constant(1.0), _magnitude(f, x)
     bounded = f.clamp(magnitude, 0.0, 2.0**28)
@@ -443,7 +441,7 @@ def _asinh(f: Numbers, x: Value) -> Value:
     return _signed(f, _of_large(f, magnitude, _log1p(f, f.add(bounded, rest))), x)
 
 
-def _acosh(f: Numbers, x: Value) -> Value:
+def _acosh(f: Numbers, x: ir.Value) -> ir.Value:
     """log(1 + t + sqrt(2t + t^2)), t = x - 1."""
     less = f.sub(x, f.constant(1.0))
     root = _sqrt(f, f.add(f.add(less, less), f.mul(less, less)))
@@ -451,14 +449,14 @@ def _acosh(f: Numbers, x: Value) -> Value:
     return f.select(f.compare(x, "ge", 1.0), found, f.constant(math.nan))
 
 
-def _atanh(f: Numbers, x: Value) -> Value:
+def _atanh(f: Numbers, x: ir.Value) -> ir.Value:
     """log(1 + 2a / (1 - a)) / 2, a = |x|."""
     magnitude = _magnitude(f, x)
     ratio = _div(f, f.add(magnitude, magnitude), f.sub(f.constant(1.0), magnitude))
     return _signed(f, f.mul(_log1p(f, ratio), f.constant(0.5)), x)
 
 
-def _cbrt(f: Numbers, x: Value) -> Value:
+def _cbrt(f: Numbers, x: ir.Value) -> ir.Value:
     """exp(log|x| / 3), and two steps of Newton's method; x is scaled where it is denormal."""
     magnitude = _magnitude(f, x)
     small = f.compare(magnitude, "lt", _LEAST_NORMAL)
@@ -474,7 +472,7 @@ def _cbrt(f: Numbers, x: Value) -> Value:
     return f.select(usual, _signed(f, root, x), x)
 
 
-def _erfc_of_magnitude(f: Numbers, x: Value) -> Value:
+def _erfc_of_magnitude(f: Numbers, x: ir.Value) -> ir.Value:
     """exp(-x^2) times a rational function; x^2 = h^2 + (x - h)(x + h), and h^2 is exact."""
     bounded = f.clamp(x, 0.0, 28.0)
     center, one = f.constant(_ERFC_CENTER), f.constant(1.0)
@@ -486,7 +484,7 @@ def _erfc_of_magnitude(f: Numbers, x: Value) -> Value:
     return f.mul(f.mul(f.op("math.exp", square), f.op("math.exp", rest)), factor)
 
 
-def _erf(f: Numbers, x: Value) -> Value:
+def _erf(f: Numbers, x: ir.Value) -> ir.Value:
     magnitude = _magnitude(f, x)
     bounded = f.clamp(x, -1.0, 1.0)
     small = f.mul(bounded, f.polynomial(f.mul(bounded, bounded), _ERF))
@@ -494,12 +492,12 @@ def _erf(f: Numbers, x: Value) -> Value:
     return f.select(f.compare(magnitude, "gt", 1.0), large, small)
 
 
-def _erfc(f: Numbers, x: Value) -> Value:
+def _erfc(f: Numbers, x: ir.Value) -> ir.Value:
     found = _erfc_of_magnitude(f, _magnitude(f, x))
     return f.select(f.compare(x, "lt", 0.0), f.sub(f.constant(2.0), found), found)
 
 
-def _remainder(f: Numbers, x: Value, y: Value) -> Value:
+def _remainder(f: Numbers, x: ir.Value, y: ir.Value) -> ir.Value:
     """C's `fmod`: each step takes 26 bits of the quotient off, by exact products.
 
     They are exact where they are no denormal numbers, which IREE's threads take for zeros.
@@ -508,7 +506,7 @@ def _remainder(f: Numbers, x: Value, y: Value) -> Value:
     usual = _both(f, f.compare(a, "lt", math.inf), f.compare(b, "gt", 0.0))
     a, b = f.select(usual, a, f.constant(0.0)), f.select(usual, b, f.constant(1.0))
 
-    def step(rest: Value) -> Value:
+    def step(rest: ir.Value) -> ir.Value:
         whole = f.compare(rest, "ge", b)
         # Of a multiple of the divisor, where the quotient is infinite.
         scaled = f.mul(f.mul(rest, f.constant(2.0**-1000)), f.constant(2.0**-23))
@@ -528,13 +526,13 @@ def _remainder(f: Numbers, x: Value, y: Value) -> Value:
     return f.select(usual, _signed(f, rest, x), f.constant(math.nan))
 
 
-def _first_bits(f: Numbers, x: Value) -> Value:
+def _first_bits(f: Numbers, x: ir.Value) -> ir.Value:
     """The first 26 bits of a number."""
     bits = f.op("arith.bitcast", x, element="i64")
     return f.op("arith.bitcast", _integer(f, "andi", bits, -(1 << 27)))
 
 
-_EXPANSIONS: dict[str, Callable[..., Value]] = {
+_EXPANSIONS: dict[str, Callable[..., ir.Value]] = {
     "arith.remf": _remainder,
     "math.acos": _acos,
     "math.acosh": _acosh,

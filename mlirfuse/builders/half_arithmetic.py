@@ -8,8 +8,8 @@
 
 in structured ops but contractions, and on the vectors of kernels. Without it LLVM converts the
 operands and the result of each op, and computes some, as the square root of f16, one element at a
-time. Numerics: values between ops are not rounded, as in TorchInductor; with `exact` they are, as
-far as IREE 3.13 rounds them: of bf16 it does not. Casts of the model stay.
+time. Numerics: values between ops are not rounded, as in TorchInductor; with `exact` they are. A
+cast of the model stays where it casts back (`bf16_casts`).
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_indices import wrap_indices
 from mlirfuse.frontends.torch_nodes import CurrentNode
+from mlirfuse.frontends.torch_scalars import widen_scalars
 from mlirfuse.frontends.torch_scans import lower_scans
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
@@ -62,6 +63,7 @@ def lower_fx(
     current = CurrentNode()
     replace_empty(program.graph)
     wrap_indices(program.graph)
+    widen_scalars(program.graph)
     split_sums(program.graph)
     split_views(program.graph)
     split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)

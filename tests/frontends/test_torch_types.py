@@ -1,5 +1,7 @@
 """PyTorch programs of bytes, integers, booleans and special numbers, against PyTorch."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -273,20 +275,50 @@ def test_depthwise_convolutions_of_volumes(dtype):
     check(model, *(t.to(dtype) for t in (x, w, wide, bias)))
 
 
+def test_numbers_and_constants_of_f64():
+    """0.1 is no f32, in front of a tensor, in a range or in the representation of a number."""
+
+    def model(x):
+        return (
+            *(0.1 - x, 0.1 / x, 0.3**x, torch.rsub(x, 0.7, alpha=0.1)),
+            *(torch.linspace(0.1, 0.7, 5, dtype=torch.float64) + x, torch.tan(x * 1e6)),
+            *(torch.atan2(x, x + 1), *torch.frexp(x * 1e-300), torch.frexp(x)[0]),
+        )
+
+    x = torch.randn(4, 5, generator=torch.manual_seed(0), dtype=torch.float64)
+    check(model, x, rtol=1e-13)
+
+
 def test_arguments_in_f64_of_a_program_in_f32(tmp_path):
-    """IREE has no code for this function in f64 on CPUs: it is computed in f32."""
+    """IREE converts no f64 to f8 on CPUs: the program is one of f32."""
 
     class Model(torch.nn.Module):
         def forward(self, x):
-            return torch.tanh(x) * 2
+            return x.to(torch.float8_e4m3fn).to(x.dtype) * 2
 
     x = torch.randn(4, 5, generator=torch.manual_seed(0), dtype=torch.float64)
-    program = mlirfuse.compile(Model(), (x,))
+    model = Model()
+    program = mlirfuse.compile(model, (x,))
     assert [(spec.dtype, spec.wide) for spec in program.inputs] == [("f32", "f64")]
-    program.save(tmp_path / "tanh.vmfb")
-    for found in (program, mlirfuse.load(tmp_path / "tanh.vmfb")):
+    program.save(tmp_path / "narrow.vmfb")
+    for found in (program, mlirfuse.load(tmp_path / "narrow.vmfb")):
         for given in (x, x.float()):
-            torch.testing.assert_close(found(given), torch.tanh(x.float()) * 2)
-        assert np.allclose(found(x.numpy()), np.tanh(x.numpy()) * 2, atol=1e-6)
+            torch.testing.assert_close(found(given), model(x.float()))
+        assert np.allclose(found(x.numpy()), model(x.float()))
         with pytest.raises(CallError, match="4x5xi64"):
             found(x.long())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_casts_to_bf16_and_back_round(dtype):
+    def model(x, y):
+        narrow = x.to(torch.bfloat16)
+        return narrow.to(dtype) * y, narrow.to(torch.float32), (x * y).bfloat16().to(dtype)
+
+    x = torch.randn(40, 50, generator=torch.manual_seed(0), dtype=dtype)
+    x[0, :3] = torch.tensor([math.nan, math.inf, -math.inf])
+    x[1, :4] = torch.tensor([3.4e38, -3.4e38, 1e-30, 1 + 2.0**-8])
+    y = torch.randn(40, 50, generator=torch.manual_seed(1), dtype=dtype)
+    check(model, x, y, rtol=1e-6)
+    exact = mlirfuse.compile(lambda x: x.bfloat16() + 1, (x,), numerics="exact")
+    torch.testing.assert_close(exact(x), x.bfloat16() + 1, rtol=0, atol=0, equal_nan=True)

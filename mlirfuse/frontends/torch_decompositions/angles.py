@@ -53,7 +53,7 @@ def _tan(x: torch.Tensor) -> torch.Tensor:
     """From the angle to the nearest pole or zero: IREE's has an error of 3e-4 near the poles."""
     import torch
 
-    if x.dtype.is_complex:
+    if x.dtype.is_complex or x.dtype == torch.float64:
         return NotImplemented
     wide = x.to(torch.float32 if is_half(x.dtype) else torch.result_type(x, 1.0))
     turns, cosine, sine = _from_nearest_axis(wide)
@@ -70,10 +70,6 @@ def phase(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     ratio = torch.where(small == large, 1.0, small / large)
     ratio = torch.where(large == 0, 0.0, ratio)
     angle = torch.atan(ratio)
-    if ratio.dtype == torch.float64:
-        # IREE 3.13 has the arctangent of f64 in single precision: one step of Newton's method.
-        tangent = torch.sin(angle) / torch.cos(angle)
-        angle = angle + (ratio - tangent) / (1 + ratio * tangent)
     angle = torch.where(y.abs() > x.abs(), math.pi / 2 - angle, angle)
     angle = torch.where(torch.signbit(x), math.pi - angle, angle)
     return torch.copysign(angle, y)

@@ -73,18 +73,22 @@ def _arange(
 def _linspace(
     start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = None, **kwargs: Any
 ) -> Any:
-    """Integers from both ends, from a step in double precision, as on PyTorch's CPU."""
+    """Integers and f64 from both ends, from a step in double precision, as on PyTorch's CPU.
+
+    IREE's importer computes those of f64 in f32.
+    """
     import torch
 
-    if dtype is None or dtype.is_floating_point or dtype.is_complex:
+    wide = dtype == torch.float64
+    if dtype is None or dtype.is_complex or (dtype.is_floating_point and not wide):
         return NotImplemented
     if not all(isinstance(value, int | float) for value in (start, end, steps)) or steps < 2:
         return NotImplemented
-    start, end = int(start), int(end)
+    start, end = (start, end) if wide else (int(start), int(end))
     step = (end - start) / (steps - 1)
     index = torch.arange(steps, device=kwargs.get("device")).to(torch.float64)
     found = torch.where(index < steps // 2, start + step * index, end - step * (steps - 1 - index))
-    return found.to(torch.int64).to(dtype)
+    return found if wide else found.to(torch.int64).to(dtype)
 
 
 def _logspace(

@@ -92,6 +92,10 @@ def _nextafter(x: torch.Tensor, to: torch.Tensor) -> torch.Tensor:
     return torch.where((x != x) | (to != to), math.nan, found)
 
 
+_FORMATS = {4: ("int32", 23, 128), 8: ("int64", 52, 1024)}
+"""Bytes of a number -> the integer with its bits, stored bits of the mantissa, largest exponent."""
+
+
 def _frexp(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The fraction in [0.5, 1), and the exponent of two, from the representation."""
     import torch
@@ -99,13 +103,16 @@ def _frexp(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     if not x.dim():  # IREE's importer crashes on the view of a scalar
         fraction, exponent = _frexp(x.view(1))
         return fraction.view(()), exponent.view(())
-    wide = x.float()
-    tiny = wide.abs() < 2.0**-126
-    bits = torch.where(tiny, wide * 2.0**25, wide).view(torch.int32)
-    exponent = torch.bitwise_and(bits >> 23, 255) - 126 - torch.where(tiny, 25, 0)
-    fraction = torch.bitwise_or(torch.bitwise_and(bits, -2139095041), 0x3F000000).view(
-        torch.float32
-    )
+    wide = x if x.dtype == torch.float64 else x.float()
+    kind, stored, largest = _FORMATS[wide.dtype.itemsize]
+    tiny = wide.abs() < 2.0 ** (2 - largest)
+    whole = getattr(torch, kind)
+    bits = torch.where(tiny, wide * 2.0 ** (stored + 2), wide).view(whole)
+    exponent = torch.bitwise_and(bits >> stored, 2 * largest - 1) - (largest - 2)
+    exponent = exponent - torch.where(tiny, stored + 2, 0)
+    kept = ~((2 * largest - 1) << stored)
+    half = (largest - 2) << stored
+    fraction = torch.bitwise_or(torch.bitwise_and(bits, kept), half).view(wide.dtype)
     plain = (wide == 0) | (wide != wide) | (wide.abs() == math.inf)
     return (
         torch.where(plain, wide, fraction).to(x.dtype),

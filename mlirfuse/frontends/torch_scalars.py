@@ -1,0 +1,42 @@
+"""Numbers as the first operands of ops on f64.
+
+    %y = aten.sub(0.1, %x)                         %x: f64 [n]
+  becomes
+    %c = aten.full([], 0.1, dtype=f64)
+    %y = aten.sub(%c, %x)
+
+IREE 3.13 makes a tensor of f32 of a number in place of a tensor, so that 0.1 is 0.10000000149.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def widen_scalars(graph: torch.fx.Graph) -> None:
+    """Makes tensors of f64 of the numbers that stand for the first tensor of an op on f64.
+
+    Args:
+      graph: a decomposed graph; nodes have their fake values in `meta["val"]`.
+    """
+    import torch
+
+    for node in list(graph.nodes):
+        value = node.meta.get("val")
+        if getattr(value, "dtype", None) != torch.float64 or not node.args:
+            continue
+        schema, number = getattr(node.target, "_schema", None), node.args[0]
+        if schema is None or type(number) is not float:
+            continue
+        if not isinstance(schema.arguments[0].type, torch.TensorType):
+            continue
+        with graph.inserting_before(node):
+            full = graph.call_function(
+                torch.ops.aten.full.default, ([], number), {"dtype": torch.float64}
+            )
+        full.meta = {key: node.meta[key] for key in node.meta if key != "tensor_meta"}
+        full.meta["val"] = value.new_full((), number)
+        node.update_arg(0, full)
