@@ -19,10 +19,12 @@ from mlirfuse.kernels.vector import (
     attention_matrix,
     attention_split,
     products,
+    repeated,
     stages,
 )
 from mlirfuse.kernels.vector.attention_problem import AttentionTile, Problem
 from mlirfuse.kernels.vector.attention_stack import STATISTICS
+from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import result_axes
 from mlirfuse.kernels.vector.products import Operands
 from mlirfuse.kernels.vector.stages import Stages
@@ -198,4 +200,10 @@ def _plan(found: AttentionAnalysis, device: CpuDevice) -> Stages | NoMatch:
         return NoMatch(Reason.NOT_PROFITABLE, f"heads of {max(sizes[2:])} exceed the stack")
     if problem.step(0, loops.qk_head) == problem.step(1, loops.qk_head) == 1:
         matrix_tile = choose_matrix_tile(*sizes, found.operand_type, device)
-    return stages.alone(attention_kernel.kernel(problem, tile, matrix_tile, device))
+
+    def written() -> VectorKernel:
+        return attention_kernel.kernel(problem, tile, matrix_tile, device)
+
+    about = (tile, matrix_tile, problem.strides, problem.offsets, problem.causal)
+    group = [op.operation for op in region]
+    return stages.alone(repeated.once(group, results, about, written))

@@ -15,7 +15,15 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.convolution.analysis import Analysis, Classify, analyze, is_supported
-from mlirfuse.kernels.vector import executable, matrix, packing, products, register_tiles, windowed
+from mlirfuse.kernels.vector import (
+    executable,
+    matrix,
+    packing,
+    products,
+    register_tiles,
+    repeated,
+    windowed,
+)
 from mlirfuse.kernels.vector.dense import Dense, DenseKernel, InPlace
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
@@ -271,11 +279,16 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         problem = dataclasses.replace(problem, sums=builders.tensor_type([columns], "i32"))
     entry = "matmul" if ops.is_contraction(found.op) else "convolution"
 
-    def write(*, flat: bool) -> VectorKernel:
+    def written(*, flat: bool) -> VectorKernel:
         if product is None:
             kernel = WidenedKernel if is_widened(problem, device) else DenseKernel
             return kernel(problem, device, flat=flat).write(entry)
         return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
+
+    def write(*, flat: bool) -> VectorKernel:
+        about = (entry, flat, tiled.gathers, product, tile, depth, problem.in_place is None)
+        group = [o.operation for o in found.op.block.operations]
+        return repeated.once(group, found.results, about, lambda: written(flat=flat))
 
     columns = tile.vectors * device.lanes
     if problem.one_tap:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mlirfuse.kernels.vector import repeated
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.row_analysis import RowAnalysis
 from mlirfuse.kernels.vector.row_loops import RowLoops
@@ -35,7 +36,12 @@ def kernel(analysis: RowAnalysis, entry: str, device: CpuDevice) -> VectorKernel
     Raises:
       Unsupported: the region has an op or an access that the kernel cannot compute.
     """
-    return _RowKernel(analysis, schedule(analysis), device).write(entry)
+
+    def written() -> VectorKernel:
+        return _RowKernel(analysis, schedule(analysis), device).write(entry)
+
+    about = (entry, analysis.by_lanes, analysis.segment_axes)
+    return repeated.once(analysis.group, analysis.results, about, written)
 
 
 class _RowKernel(RowLoops):

@@ -40,6 +40,7 @@ class AnalysisCache:
       upstream: those about an op and everything it is computed from, by function and op.
       steps: the definition of an element by its producer; during a rewrite those found meanwhile.
       settled: during a rewrite, the steps from before it; otherwise empty.
+      kept: answers that no rewrite invalidates.
       texts: parsed attributes and types, by kind, text and context.
       steps_of: by op, lists with the key of each step through the op, or over a loop of it. All ops
         of a step share its list, which is empty once the step is invalid: such a key cannot be
@@ -48,6 +49,7 @@ class AnalysisCache:
 
     __slots__ = (
         "answers",
+        "kept",
         "of_attributes",
         "of_ops",
         "settled",
@@ -58,6 +60,7 @@ class AnalysisCache:
     )
 
     def __init__(self) -> None:
+        self.kept: dict[Hashable, Any] = {}
         self.texts: dict[tuple[object, str, object], Any] = {}
         self.of_attributes: dict[tuple[ir.Attribute, object], Any] = {}
         self.clear()
