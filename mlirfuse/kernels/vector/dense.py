@@ -22,6 +22,7 @@ from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import PACKED, Tiled
 from mlirfuse.kernels.vector.tiles import TileKernel
+from mlirfuse.kernels.vector.workgroups import merged
 from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
@@ -114,9 +115,27 @@ class DenseKernel(TileKernel):
         dense, writer = self.dense, self.writer
         groups = math.prod(dense.groups)
         work = dense.read_taps * dense.depth * self.tile.vectors * self.lanes // self.step
-        blocks, size = self._blocks(groups * self.tiles, work, self._cached_pixels())
-        column_tile = writer.value("hal.interface.workgroup.id[0] : index")
+        tiles = groups * self.tiles
+        blocks, size = self._blocks(tiles, work, self._cached_pixels())
+        part = writer.value("hal.interface.workgroup.id[0] : index")
         block = writer.value("hal.interface.workgroup.id[1] : index")
+        taken = merged(tiles * blocks, self.device)
+
+        def one(number: str, _: list[str]) -> list[str]:
+            self._write_block(number, block, size)
+            return []
+
+        if taken == 1:
+            self._write_block(part, block, size)
+        else:
+            start = linear(part) * taken
+            stop = writer.binary("minsi", start + taken, tiles)
+            writer.loop(start, stop, 1, [], [], one)
+        return self._kernel(entry, (-(-tiles // taken), blocks))
+
+    def _write_block(self, column_tile: str, block: str, size: int) -> None:
+        """Writes a block of pixels of a tile of columns, which are counted over all groups."""
+        dense, writer = self.dense, self.writer
         self.weights = linear(column_tile)
         if dense.groups:
             number = writer.binary("divui", column_tile, self.tiles)
@@ -140,7 +159,6 @@ class DenseKernel(TileKernel):
         self.partial = False
         self.start, self.stop = linear(whole), linear(dense.channels)
         self._write_rows(first, last)
-        return self._kernel(entry, (groups * self.tiles, blocks))
 
     def _cached_pixels(self) -> int:
         """Pixels whose image fits into the second cache, and whose result into the first TLB.

@@ -139,7 +139,10 @@ def choose(
             if transposes:
                 total += -(-rows // tall) * transposition(tall, wide, device) / depth
             # Between equals the tile with less padding, then the larger one: it has fewer ends.
-            total = total * ((vectors + added) // wide) * (1 + 0.002 / (tall * wide))
+            # Where one tile has all rows, the narrower one: the stream of its weights from memory
+            # is a workgroup's, and with many of these no core waits for the other.
+            equals = 0.0001 * wide if tall == rows else 0.001 + 0.002 / (tall * wide)
+            total = total * ((vectors + added) // wide) * (1 + equals)
             total *= 1 + added / vectors
             if total < fewest:
                 best, fewest = RegisterTile(tall, wide), total

@@ -17,6 +17,12 @@ each of them."""
 BLOCKS_PER_CORE = 4
 """Workgroups for each core, where there is work for them: the last ones end together."""
 
+RESERVED = 8
+"""Workgroups that a thread of IREE takes at once, where there are so many for each."""
+
+MANY_RESERVATIONS = 4
+"""Times as many after which the threads end together all the same."""
+
 
 def block_size(units: int, work: float, num_bytes: float, device: CpuDevice) -> int:
     """Rows, or other units of the same work, of a workgroup that computes nothing else.
@@ -50,3 +56,18 @@ def num_parts(units: int, work: float, num_bytes: float, launches: int, device: 
     whole = math.ceil(blocks / device.cores) / blocks
     divided = math.ceil(units * parts / device.cores) / (units * parts)
     return parts if (whole - divided) * smallest > launches else 1
+
+
+def merged(count: int, device: CpuDevice) -> int:
+    """Workgroups that one takes the work of, so that IREE hands out one at a time; 1 for many.
+
+    IREE 3.13 gives a thread eight workgroups at once where there are eight for each thread: of 16
+    one thread may compute all before the other one is awake, of 22 it computes 14.
+
+    Args:
+      count: all of them.
+      device: the CPU.
+    """
+    if not device.cores * RESERVED <= count < device.cores * RESERVED * MANY_RESERVATIONS:
+        return 1
+    return -(-count // (device.cores * (RESERVED - 1)))
