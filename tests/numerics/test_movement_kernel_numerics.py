@@ -49,6 +49,35 @@ def rows_at_indices():
     return case("rows_at_indices", ROWS, inputs, lambda x, n: (x[n],), {PASS: 1}, 1)
 
 
+TABLE = """
+func.func @embedding(%x: tensor<9x21xf32>, %n: tensor<6x4xi64>) -> tensor<6x21xf32> {
+  %s = tensor.extract_slice %n[0, 2] [6, 1] [1, 1] : tensor<6x4xi64> to tensor<6xi64>
+  %size = arith.constant 9 : i64
+  %e = tensor.empty() : tensor<6x21xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (r, c)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%s : tensor<6xi64>) outs(%e : tensor<6x21xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %within = arith.cmpi slt, %i, %size : i64
+    cf.assert %within, "index must be smaller than dim size"
+    %r = arith.index_cast %i : i64 to index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %x[%r, %c] : tensor<9x21xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x21xf32>
+  return %g : tensor<6x21xf32>
+}
+"""
+
+
+def embedding():
+    """Rows of a table at a column of indices, as importers of PyTorch's write them."""
+    x = draw("f32", (9, 21), special=1)
+    rows = np.arange(24).reshape(6, 4) * 5 % 9
+    inputs = {name: (values, rows) for name, (values,) in x.items()}
+    return case("embedding", TABLE, inputs, lambda x, n: (x[n[:, 2]],), {PASS: 1}, 1)
+
+
 FIRST = """
 func.func @first_columns(%x: tensor<6x5x27xf32>) -> tensor<6x5x20xf32> {
   %e = tensor.empty() : tensor<6x5x20xf32>
@@ -143,6 +172,7 @@ def cases():
         flipped("last_bf16", (5, 83), 1, "bf16"),
         flipped("last_f16", (5, 83), 1, "f16"),
         rows_at_indices(),
+        embedding(),
         first_columns(),
         concatenated("cache_and_one_key", (127, 1), 64),
         concatenated("cache_and_one_key_bf16", (40, 1), 80, "bf16"),

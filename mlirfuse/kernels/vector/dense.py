@@ -122,18 +122,18 @@ class DenseKernel(TileKernel):
         taken = merged(tiles * blocks, self.device)
 
         def one(number: str, _: list[str]) -> list[str]:
-            self._write_block(number, block, size)
+            self._write_columns(number, block, size)
             return []
 
         if taken == 1:
-            self._write_block(part, block, size)
+            self._write_columns(part, block, size)
         else:
             start = linear(part) * taken
             stop = writer.binary("minsi", start + taken, tiles)
             writer.loop(start, stop, 1, [], [], one)
         return self._kernel(entry, (-(-tiles // taken), blocks))
 
-    def _write_block(self, column_tile: str, block: str, size: int) -> None:
+    def _write_columns(self, column_tile: str, block: str, size: int) -> None:
         """Writes a block of pixels of a tile of columns, which are counted over all groups."""
         dense, writer = self.dense, self.writer
         self.weights = linear(column_tile)

@@ -19,6 +19,7 @@ from mlirfuse.kernels.codegen.indices import Index, Named, Shifted, of_scalar
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.strided_views import strided_view
 
 Place = int | Shifted | Named | None
 """The index along a dimension of a tensor: an axis of the kernel, linear in one, the name of a
@@ -146,6 +147,12 @@ class Indexed(Pointwise):
         shape = ops.shape(value)
         places: list[Place] = list(axes)
         along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
+        view = None if along else strided_view(value)
+        if view is not None and all(_axis(a) not in self._merged for a in places):
+            # A column of indices, say, is read where it is.
+            steps = zip(places, view.strides, strict=True)
+            at = sum((_linear(p, position.index) * s for p, s in steps), linear(view.offset))
+            return self._in_all_lanes(self.buffer(view.base), view.base.type, at)
         place = places[along[0]] if len(along) == 1 else None
         if not isinstance(place, Shifted):
             return super()._load(value, axes, position)

@@ -191,7 +191,9 @@ class _MovementKernel:
         parts = min(steps, -(-BLOCKS_PER_CORE * self.device.cores // rows))
         parts = -(-steps // -(-steps // parts))
         units = rows * parts
-        read = sum(map(ops.num_bytes, slices.operands_of(list(self.group))))
+        # Of a table that rows are gathered from no more than a result has of them is read.
+        most = sum(map(ops.num_bytes, self.results))
+        read = sum(min(most, ops.num_bytes(v)) for v in slices.operands_of(list(self.group)))
         work = sum(self._work(p) * p.count * max(1, p.rows) for p in self.pieces) / parts
         size = block_size(units, work, read / units, self.device)
         first = linear(writer.value("hal.interface.workgroup.id[0] : index")) * size
