@@ -18,6 +18,7 @@ from mlirfuse.frontends.byte_products import narrow_products
 from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.destinations import separate_destinations
 from mlirfuse.frontends.entry_point import has_state, read_signature
+from mlirfuse.frontends.exclusive_scans import make_exclusive
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
@@ -138,7 +139,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
     if input_type in ("torch", "onnx"):
         repairs += [propagate_nan, widen_conversions, narrow_products, expand_near_zero]
     if frontend != "mlir":
-        repairs += [split_index_reductions]
+        repairs += [split_index_reductions, make_exclusive]
     repairs += [separate_destinations, crop_to_windows]
     while True:
         module = parse_module(path, source)

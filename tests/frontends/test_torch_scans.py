@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch.export import Dim
+from torch.nn import functional as F
 
 import mlirfuse
 from helpers.torch_programs import INF, NAN, check
@@ -98,3 +99,36 @@ def test_the_operator_in_pytorch(name):
         "logaddexp": torch.logcumsumexp(x, 1),
     }
     torch.testing.assert_close(scan_op()(x, 1, name), expected[name], equal_nan=True)
+
+
+def shifted_sum(x):
+    return torch.cat((torch.zeros_like(x[:, :1]), torch.cumsum(x.narrow(1, 0, 31), 1)), 1)
+
+
+def padded_sum(x):
+    return F.pad(torch.cumsum(x, 1)[:, :-1], (1, 0))
+
+
+def shifted_product(x):
+    return torch.cat((torch.ones(1, 32), torch.cumprod(x[:-1], 0)), 0)
+
+
+@pytest.mark.parametrize("model", [shifted_sum, padded_sum, shifted_product])
+def test_an_exclusive_scan_is_one_kernel(model):
+    program = check(model, torch.randn(40, 32, generator=torch.manual_seed(0)))
+    assert len(program.kernels) == 1
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda x: F.pad(torch.cumsum(x, 1)[:, :-1], (1, 0), value=1.0),
+        lambda x: F.pad(torch.cumsum(x, 1)[:, 1:], (1, 0)),
+        lambda x: F.pad(torch.cumsum(x, 0)[:, :-1], (1, 0)),
+        lambda x: F.pad(torch.cumsum(x, 1)[:, :-1], (0, 1)),
+        lambda x: torch.cat((torch.zeros(40, 1), torch.cumsum(x, 1)), 1),
+    ],
+    ids=["other_number", "other_end", "other_axis", "behind", "longer"],
+)
+def test_other_shifts_of_scans(model):
+    check(model, torch.randn(40, 32, generator=torch.manual_seed(0)))
