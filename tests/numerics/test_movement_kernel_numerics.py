@@ -49,25 +49,23 @@ def rows_at_indices():
     return case("rows_at_indices", ROWS, inputs, lambda x, n: (x[n],), {PASS: 1}, 1)
 
 
-TABLE = """
-func.func @embedding(%x: tensor<9x21xf32>, %n: tensor<6x4xi64>) -> tensor<6x21xf32> {
+COLUMN = """\
   %s = tensor.extract_slice %n[0, 2] [6, 1] [1, 1] : tensor<6x4xi64> to tensor<6xi64>
   %size = arith.constant 9 : i64
-  %e = tensor.empty() : tensor<6x21xf32>
-  %g = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (r, c)>],
-      iterator_types = ["parallel", "parallel"]}
-      ins(%s : tensor<6xi64>) outs(%e : tensor<6x21xf32>) {
-  ^bb0(%i: i64, %o: f32):
+"""
+
+WITHIN = """\
     %within = arith.cmpi slt, %i, %size : i64
     cf.assert %within, "index must be smaller than dim size"
-    %r = arith.index_cast %i : i64 to index
-    %c = linalg.index 1 : index
-    %v = tensor.extract %x[%r, %c] : tensor<9x21xf32>
-    linalg.yield %v : f32
-  } -> tensor<6x21xf32>
-  return %g : tensor<6x21xf32>
-}
 """
+
+TABLE = (
+    ROWS.replace("@rows_at_indices", "@embedding")
+    .replace("%n: tensor<6xi64>", "%n: tensor<6x4xi64>")
+    .replace("  %e =", f"{COLUMN}  %e =")
+    .replace("ins(%n", "ins(%s")
+    .replace("    %r =", f"{WITHIN}    %r =")
+)
 
 
 def embedding():
