@@ -20,7 +20,6 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse.builders.numbers import Numbers, element_of
-from mlirfuse.builders.tensors import scalar, scalar_constant
 from mlirfuse.structured.ir import ops
 
 _CONVERSIONS = frozenset({"arith.sitofp", "arith.uitofp"})
@@ -47,13 +46,19 @@ def round_integers_to_bf16(module: ir.Module) -> bool:
 
 
 def _rounded(conversion: str, value: ir.Value) -> ir.Value:
-    bits = scalar("arith.bitcast", [scalar(conversion, [value], "f32")], "i32")
-    shift = scalar_constant(16, "i32")
-    last = scalar("arith.shrui", [bits, shift], "i32")
-    odd = scalar("arith.andi", [last, scalar_constant(1, "i32")], "i32")
-    half = scalar("arith.addi", [scalar_constant(_HALF_BELOW, "i32"), odd], "i32")
-    rounded = scalar("arith.shrui", [scalar("arith.addi", [bits, half], "i32"), shift], "i32")
-    return scalar("arith.bitcast", [scalar("arith.trunci", [rounded], "i16")], "bf16")
+    f = Numbers(value.type)
+    bits = f.op("arith.bitcast", f.op(conversion, value), element="i32")
+    return _of_high_half(f, _nearest(f, bits))
+
+
+def _nearest(f: Numbers, bits: ir.Value) -> ir.Value:
+    """The high half of the bits of an f32, rounded to nearest, ties to even."""
+    odd = f.integer("andi", f.integer("shrui", bits, 16), 1)
+    return f.integer("shrui", f.integer("addi", f.integer("addi", bits, _HALF_BELOW), odd), 16)
+
+
+def _of_high_half(f: Numbers, bits: ir.Value) -> ir.Value:
+    return f.op("arith.bitcast", f.op("arith.trunci", bits, element="i16"), element="bf16")
 
 
 def keep_rounding(module: ir.Module, *, every: bool) -> bool:
@@ -101,15 +106,6 @@ def _rounded_float(value: ir.Value) -> ir.Value:
     f = Numbers(value.type)
     if element_of(value.type) == "f64":
         value = f.op("arith.truncf", value)
-
-    def integer(name: str, one: ir.Value, other: ir.Value | int) -> ir.Value:
-        held = other if isinstance(other, ir.Value) else f.constant(other, "i32")
-        return f.op(f"arith.{name}", one, held, element="i32")
-
     bits = f.op("arith.bitcast", value, element="i32")
-    high = integer("shrui", bits, 16)
-    odd = integer("andi", high, 1)
-    rounded = integer("shrui", integer("addi", integer("addi", bits, _HALF_BELOW), odd), 16)
-    is_number = f.compare(value, "eq", value)
-    kept = f.select(is_number, rounded, integer("ori", high, _QUIET))
-    return f.op("arith.bitcast", f.op("arith.trunci", kept, element="i16"), element="bf16")
+    quiet = f.integer("ori", f.integer("shrui", bits, 16), _QUIET)
+    return _of_high_half(f, f.select(f.compare(value, "eq", value), _nearest(f, bits), quiet))

@@ -14,32 +14,15 @@ right to a unit in the last place, and all others are made of them here.
 
 from __future__ import annotations
 
-import functools
-import itertools
 import math
 from collections.abc import Callable
 
 from iree.compiler import ir
 
+from mlirfuse.builders.float64_angles import sine_and_cosine
 from mlirfuse.builders.numbers import Numbers, element_of
 from mlirfuse.structured.ir import ops
 
-_QUARTER_TURN = (
-    1.570796251296997,
-    7.549789415861596e-08,
-    5.390302529957765e-15,
-    3.2820035428735005e-22,
-)
-"""pi / 2 in parts of 24 bits, and the rest."""
-
-_FAR = 2.0**29
-"""The number from which on products with the parts of pi / 2 are not exact."""
-
-_WORDS = 19
-"""Words of 64 bits of 1 / 2pi that the largest number needs."""
-
-_SINE = tuple((-1) ** n / math.factorial(2 * n + 1) for n in range(10))
-_COSINE = tuple((-1) ** n / math.factorial(2 * n) for n in range(10))
 _ARCTANGENT = tuple((-1) ** n / (2 * n + 1) for n in range(12))
 _EXPM1 = tuple(1 / math.factorial(n + 1) for n in range(14))
 """(exp(x) - 1) / x within half the logarithm of 2."""
@@ -128,23 +111,8 @@ def expand_ops(functions: list[ir.Operation], *, fuses: bool) -> bool:
     return bool(functions)
 
 
-def _integer(f: Numbers, name: str, x: ir.Value, y: ir.Value | int) -> ir.Value:
-    """An op of `arith` on i64."""
-    y = y if isinstance(y, ir.Value) else f.constant(_as_signed(y), "i64")
-    return f.op(f"arith.{name}", x, y, element="i64")
-
-
-def _as_signed(word: int) -> int:
-    """The i64 with the bits of a word."""
-    return word - (1 << 64) if word >= 1 << 63 else word
-
-
 def _both(f: Numbers, one: ir.Value, other: ir.Value) -> ir.Value:
-    return f.op("arith.andi", one, other, element="i1")
-
-
-def _either(f: Numbers, one: ir.Value, other: ir.Value) -> ir.Value:
-    return f.op("arith.ori", one, other, element="i1")
+    return f.integer("andi", one, other, "i1")
 
 
 def _magnitude(f: Numbers, x: ir.Value) -> ir.Value:
@@ -165,8 +133,8 @@ def _div(f: Numbers, x: ir.Value, y: ir.Value) -> ir.Value:
 
 def _power_of_2(f: Numbers, shifted: ir.Value) -> ir.Value:
     """2^n of the integer of a sum `n + _SHIFT`, n from -1022 to 1023."""
-    bits = _integer(f, "addi", f.op("arith.bitcast", shifted, element="i64"), 1023)
-    return f.op("arith.bitcast", _integer(f, "shli", bits, 52))
+    bits = f.integer("addi", f.op("arith.bitcast", shifted, element="i64"), 1023, "i64")
+    return f.op("arith.bitcast", f.integer("shli", bits, 52, "i64"))
 
 
 def _exponential(f: Numbers, rest: ir.Value, shifted: ir.Value) -> ir.Value:
@@ -204,7 +172,7 @@ def _log1p(f: Numbers, x: ir.Value) -> ir.Value:
     one = f.constant(1.0)
     total = f.add(x, one)
     below = f.sub(total, one)
-    unchanged = _either(f, f.compare(total, "eq", 1.0), f.compare(x, "eq", math.inf))
+    unchanged = f.integer("ori", f.compare(total, "eq", 1.0), f.compare(x, "eq", math.inf), "i1")
     divisor = f.select(unchanged, one, below)
     quotient = _div(f, f.mul(f.op("math.log", total), x), divisor)
     # The product may be infinite where the quotient is not.
@@ -221,14 +189,14 @@ def _split(f: Numbers, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     small = f.compare(x, "lt", _LEAST_NORMAL)
     scaled = f.select(small, f.mul(x, f.constant(2.0**54)), x)
     bits = f.op("arith.bitcast", scaled, element="i64")
-    stored = _integer(f, "shrsi", bits, 52)
+    stored = f.integer("shrsi", bits, 52, "i64")
     bias = f.select(small, f.constant(1023 + 54, "i64"), f.constant(1023, "i64"))
-    count = _integer(f, "subi", stored, bias)
-    negative = _integer(f, "shrui", count, 63)
-    fraction = _integer(f, "andi", bits, 2**52 - 1)
-    exponent = _integer(f, "subi", f.constant(1023, "i64"), negative)
-    mantissa = _integer(f, "ori", fraction, _integer(f, "shli", exponent, 52))
-    number = f.op("arith.sitofp", _integer(f, "addi", count, negative))
+    count = f.integer("subi", stored, bias, "i64")
+    negative = f.integer("shrui", count, 63, "i64")
+    fraction = f.integer("andi", bits, 2**52 - 1, "i64")
+    exponent = f.integer("subi", f.constant(1023, "i64"), negative, "i64")
+    mantissa = f.integer("ori", fraction, f.integer("shli", exponent, 52, "i64"), "i64")
+    number = f.op("arith.sitofp", f.integer("addi", count, negative, "i64"))
     return number, f.op("arith.bitcast", mantissa)
 
 
@@ -249,116 +217,16 @@ def _log10(f: Numbers, x: ir.Value) -> ir.Value:
     return _logarithm(f, x, _LOG10_2_HIGH, _LOG10_2_LOW, 10)
 
 
-@functools.cache
-def _inverse_turn() -> list[int]:
-    """The first words of 1 / 2pi, by Machin's formula."""
-    unit = 1 << 64 * (_WORDS + 2)
-
-    def arctangent(inverse: int) -> int:
-        terms = itertools.count(1, 2)
-        powers = itertools.takewhile(bool, (unit // inverse**n for n in terms))
-        return sum((-1) ** n * power // (2 * n + 1) for n, power in enumerate(powers))
-
-    turn = 8 * (4 * arctangent(5) - arctangent(239))
-    bits = unit * (unit >> 128) // turn
-    return [(bits >> 64 * (_WORDS - 1 - index)) % 2**64 for index in range(_WORDS)]
-
-
-def _quarters_of_large(f: Numbers, x: ir.Value) -> list[ir.Value]:
-    """The quarter of a turn next to a large angle, and the angle beside it (Payne and Hanek, 1983).
-
-    The angle is in radians, from 64 bits of its fraction of a turn.
-    """
-    bits = f.op("arith.bitcast", x, element="i64")
-    exponent = _integer(f, "andi", _integer(f, "shrui", bits, 52), 0x7FF)
-    mantissa = _integer(f, "ori", _integer(f, "andi", bits, 2**52 - 1), 2**52)
-    # x is the mantissa times 2 to the power of (exponent - 1075); the words are shifted by 64.
-    start = _integer(f, "subi", exponent, 1075 - 64)
-    shift = _integer(f, "andi", start, 63)
-    words = _from_word(f, [0, *_inverse_turn()], _integer(f, "shrui", start, 6))
-    # In two steps, for a shift by 64 has no result.
-    rest = _integer(f, "subi", f.constant(63, "i64"), shift)
-    high, low = (
-        _integer(
-            f,
-            "ori",
-            _integer(f, "shli", words[i], shift),
-            _integer(f, "shrui", _integer(f, "shrui", words[i + 1], 1), rest),
-        )
-        for i in range(2)
-    )
-    # The high half of the product of the mantissa and the low word.
-    mask = 2**32 - 1
-    a, b = _integer(f, "shrui", mantissa, 32), _integer(f, "andi", mantissa, mask)
-    c, d = _integer(f, "shrui", low, 32), _integer(f, "andi", low, mask)
-    middle = _integer(
-        f,
-        "addi",
-        _integer(f, "muli", b, c),
-        _integer(f, "shrui", _integer(f, "muli", b, d), 32),
-    )
-    lower = _integer(f, "addi", _integer(f, "muli", a, d), _integer(f, "andi", middle, mask))
-    carried = _integer(f, "addi", _integer(f, "muli", a, c), _integer(f, "shrui", middle, 32))
-    carried = _integer(f, "addi", carried, _integer(f, "shrui", lower, 32))
-    turns = _integer(f, "addi", _integer(f, "muli", mantissa, high), carried)
-    number = _integer(f, "shrsi", _integer(f, "addi", turns, 1 << 61), 62)
-    rest = _integer(f, "subi", turns, _integer(f, "shli", number, 62))
-    radians = f.mul(f.op("arith.sitofp", rest), f.constant(math.tau * 2.0**-64))
-    negative = f.compare(x, "lt", 0.0)
-    return [
-        f.select(negative, f.op("arith.negf", value), value)
-        for value in (f.op("arith.sitofp", number), radians)
-    ]
-
-
-def _from_word(f: Numbers, words: list[int], first: ir.Value) -> list[ir.Value]:
-    """Three words of a table from one on, zeros behind its end, without a load for each lane."""
-    bits = (16, 8, 4, 2, 1)
-    table = words + [0] * (2 * bits[0] + 2 - len(words))
-    held = [f.constant(_as_signed(word), "i64") for word in table]
-    for bit in bits:
-        ahead = f.compare(_integer(f, "andi", first, bit), "ne", f.constant(0, "i64"))
-        count = bit + 2
-        held = [f.select(ahead, held[i + bit], held[i]) for i in range(count)]
-    return held
-
-
-def _sine_and_cosine(f: Numbers, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    finite = f.compare(_magnitude(f, x), "lt", math.inf)
-    far = _both(f, finite, f.compare(_magnitude(f, x), "ge", _FAR))
-    near = f.select(far, f.constant(0.0), x)
-    turns = f.op("math.roundeven", f.mul(near, f.constant(2 / math.pi)))
-    angle = near
-    for part in _QUARTER_TURN:
-        angle = f.sub(angle, f.mul(turns, f.constant(part)))
-
-    def rare() -> list[ir.Value]:
-        return _quarters_of_large(f, f.select(far, x, f.constant(_FAR)))
-
-    turns, angle = f.where_any(far, rare, [turns, angle])
-    whole = f.op("math.floor", f.mul(turns, f.constant(0.25)))
-    quadrant = f.sub(turns, f.mul(whole, f.constant(4.0)))
-    square = f.mul(angle, angle)
-    sine, cosine = f.mul(angle, f.polynomial(square, _SINE)), f.polynomial(square, _COSINE)
-    one, two, three = (f.compare(quadrant, "eq", float(n)) for n in (1, 2, 3))
-    odd = _either(f, one, three)
-    first, second = f.select(odd, cosine, sine), f.select(odd, sine, cosine)
-    return (
-        f.select(_either(f, two, three), f.op("arith.negf", first), first),
-        f.select(_either(f, one, two), f.op("arith.negf", second), second),
-    )
-
-
 def _sin(f: Numbers, x: ir.Value) -> ir.Value:
-    return f.select(f.compare(x, "eq", 0.0), x, _sine_and_cosine(f, x)[0])
+    return f.select(f.compare(x, "eq", 0.0), x, sine_and_cosine(f, x)[0])
 
 
 def _cos(f: Numbers, x: ir.Value) -> ir.Value:
-    return _sine_and_cosine(f, x)[1]
+    return sine_and_cosine(f, x)[1]
 
 
 def _tan(f: Numbers, x: ir.Value) -> ir.Value:
-    sine, cosine = _sine_and_cosine(f, x)
+    sine, cosine = sine_and_cosine(f, x)
     return f.select(f.compare(x, "eq", 0.0), x, _div(f, sine, cosine))
 
 
@@ -529,7 +397,7 @@ def _remainder(f: Numbers, x: ir.Value, y: ir.Value) -> ir.Value:
 def _first_bits(f: Numbers, x: ir.Value) -> ir.Value:
     """The first 26 bits of a number."""
     bits = f.op("arith.bitcast", x, element="i64")
-    return f.op("arith.bitcast", _integer(f, "andi", bits, -(1 << 27)))
+    return f.op("arith.bitcast", f.integer("andi", bits, -(1 << 27), "i64"))
 
 
 _EXPANSIONS: dict[str, Callable[..., ir.Value]] = {

@@ -70,9 +70,6 @@ _MAX_ANGLE = 2.0**20
 """The largest angle that these parts reduce: products with the number of quarters are rounded to
 2^-75 of it."""
 
-_QUARTER_BITS = 62
-"""Binary places of a quarter in units of 2^-64 turns."""
-
 _SHIFT = 1.5 * 2**23
 """See `_rounded`."""
 
@@ -116,13 +113,10 @@ def _expm1(f: Numbers, x: ir.Value) -> ir.Value:
 
 def _log1p(f: Numbers, x: ir.Value) -> ir.Value:
     """log(1 + x) = n log 2 + log(1 + m), with 1 + x = 2^n (1 + m) and m from -1/3 to 1/3."""
-
-    def integer(name: str, one: ir.Value, other: ir.Value) -> ir.Value:
-        return f.op(f"arith.{name}", one, other, element="i32")
-
+    integer = f.integer
     one, two_thirds = f.constant(1.0), f.constant(0x3F2AAAAB, "i32")
     total = f.op("arith.bitcast", f.add(x, one), element="i32")
-    exponent = integer("andi", integer("subi", total, two_thirds), f.constant(-(1 << 23), "i32"))
+    exponent = integer("andi", integer("subi", total, two_thirds), -(1 << 23))
     # 2^-n (1 + x) - 1 without the rounding of 1 + x: 2^-n x, and 2^-n - 1.
     scaled = integer("subi", f.op("arith.bitcast", x, element="i32"), exponent)
     # Four times 2^-n, which is no denormal number where n is 128.
@@ -153,20 +147,11 @@ def _quarters(f: Numbers, x: ir.Value) -> tuple[ir.Value, ir.Value]:
     usual = [rest, bits]
 
     def rare() -> list[ir.Value]:
-        turns = angles.turns_of_large(f, x)
-        places = f.constant(_QUARTER_BITS, "i64")
-        half = f.constant(1 << _QUARTER_BITS - 1, "i64")
-        quarter = f.op("arith.addi", turns, half, element="i64")
-        quarter = f.op("arith.shrsi", quarter, places, element="i64")
-        whole = f.op("arith.shli", quarter, places, element="i64")
-        within = angles.radians(f, f.op("arith.subi", turns, whole, element="i64"))
+        quarter, within = angles.nearest_quarter(f, angles.turns_of_large(f, x))
         number = f.op("arith.trunci", quarter, element="i32")
+        opposite = f.integer("subi", f.constant(0, "i32"), number)
         negative = f.compare(x, "lt", 0.0)
-        opposite = f.op("arith.subi", f.constant(0, "i32"), number, element="i32")
-        return [
-            angles.signed(f, x, within),
-            f.select(negative, opposite, number),
-        ]
+        return [angles.signed(f, x, within), f.select(negative, opposite, number)]
 
     found = f.where_any(angles.is_far(f, x, _MAX_ANGLE), rare, usual)
     return found[0], found[1]

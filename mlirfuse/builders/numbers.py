@@ -63,6 +63,8 @@ class Numbers:
     def constant(self, number: float, element: str = "") -> ir.Value:
         """The number, in all lanes."""
         element = element or self.element
+        if element == "i64" and number >= 1 << 63:
+            number -= 1 << 64
         if self.shape is None:
             return scalar_constant(number, element)
         kind = self.kind(element)
@@ -76,6 +78,13 @@ class Numbers:
         return ir.Operation.create(
             name, results=[self.kind(element or self.element)], operands=list(operands)
         ).results[0]
+
+    def integer(
+        self, name: str, one: ir.Value, other: ir.Value | int, element: str = "i32"
+    ) -> ir.Value:
+        """An op of `arith` on two integers, the second of which may be a number, also unsigned."""
+        held = other if isinstance(other, ir.Value) else self.constant(other, element)
+        return self.op(f"arith.{name}", one, held, element=element)
 
     def add(self, one: ir.Value, other: ir.Value) -> ir.Value:
         """The sum of two numbers."""

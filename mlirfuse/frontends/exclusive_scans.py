@@ -53,7 +53,7 @@ def _rewrite(op: ir.Operation) -> bool:
         return False
     if ops.shape(whole) != ops.shape(op.results[0]):
         return False
-    op.results[0].replace_all_uses_with(_exclusive(scan, whole, op))
+    op.results[0].replace_all_uses_with(_exclusive(scan, whole, first, op))
     op.erase()
     return True
 
@@ -95,15 +95,15 @@ def _begins_with(scan: ir.Operation, axis: int, number: float) -> bool:
     return bool(ops.constant(scan.operands[2]) == number)
 
 
-def _exclusive(scan: ir.Operation, whole: ir.Value, before: ir.Operation) -> ir.Value:
-    """The exclusive scan of a tensor."""
+def _exclusive(scan: ir.Operation, whole: ir.Value, first: float, before: ir.Operation) -> ir.Value:
+    """The exclusive scan of a tensor, which begins with a number, in front of an op."""
     from iree.compiler import ir
 
     with before.location, ir.InsertionPoint(before):
         copy = scan.clone()
-        sizes, element = ops.shape(whole), ops.element_type(whole)
-        number = builders.scalar_constant(ops.constant(scan.operands[2]) or 0, element)
-        kept = builders.fill(number, builders.empty(sizes, element))
+        element = ops.element_type(whole)
+        number = builders.scalar_constant(first, element)
+        kept = builders.fill(number, builders.empty(ops.shape(whole), element))
         made = ir.Operation.create(
             _SCAN,
             results=[whole.type, scan.operands[2].type],

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends.torch_nodes import meta_with
+
 if TYPE_CHECKING:
     import torch
     from iree.compiler import ir
@@ -78,8 +80,7 @@ def _split(graph: torch.fx.Graph) -> None:
             target, arguments = node.target, (parts, *node.args[1:])
         with graph.inserting_after(node):
             part = graph.call_function(target, arguments, kwargs)
-        part.meta = {key: node.meta[key] for key in node.meta if key != "tensor_meta"}
-        part.meta["val"] = _real_like(node.meta["val"])
+        part.meta = meta_with(node, _real_like(node.meta["val"]))
         return part
 
     changed = False

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends.torch_nodes import meta_with
+
 if TYPE_CHECKING:
     import torch
 
@@ -53,8 +55,8 @@ def _call(node: torch.fx.Node, op: Any, *args: Any) -> torch.fx.Node:
 
     with node.graph.inserting_before(node):
         call = node.graph.call_function(op, args)
-    call.meta = {key: node.meta[key] for key in node.meta if key != "tensor_meta"}
-    call.meta["val"] = op(*(a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args))
+    value = op(*(a.meta["val"] if isinstance(a, torch.fx.Node) else a for a in args))
+    call.meta = meta_with(node, value)
     return call
 
 

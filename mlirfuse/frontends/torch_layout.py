@@ -14,6 +14,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends.torch_nodes import meta_with
 from mlirfuse.frontends.torch_program import tensor_names
 from mlirfuse.support.signature import TensorSpec, inverse
 
@@ -205,8 +206,7 @@ def _shape(node: Any) -> str:
 
 def _permuted_meta(node: torch.fx.Node, order: Sequence[int]) -> dict[str, Any]:
     """What a graph knows of an op, for one whose result has its axes in another order."""
-    kept = {key: value for key, value in node.meta.items() if key != "tensor_meta"}
-    return {**kept, "val": node.meta["val"].permute(order)}
+    return meta_with(node, node.meta["val"].permute(order))
 
 
 def _static_order(node: Any) -> Order | None:

@@ -182,3 +182,12 @@ def _neighborhood(node: torch.fx.Node) -> Iterator[torch.Tensor]:
 def signature(node: torch.fx.Node) -> tuple[Any, ...]:
     """The op of a node with types and ranks of its tensors; nodes of one signature lower alike."""
     return (node.target, *((value.dtype, value.dim()) for value in _neighborhood(node)))
+
+
+def meta_with(node: torch.fx.Node, value: Any) -> dict[str, Any]:
+    """The metadata of a node, for one of another fake value.
+
+    The importer takes types from `tensor_meta` where a node has one: it is left out.
+    """
+    kept = {key: held for key, held in node.meta.items() if key != "tensor_meta"}
+    return {**kept, "val": value}

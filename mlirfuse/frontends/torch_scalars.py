@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlirfuse.frontends.torch_nodes import meta_with
+
 if TYPE_CHECKING:
     import torch
 
@@ -37,6 +39,5 @@ def widen_scalars(graph: torch.fx.Graph) -> None:
             full = graph.call_function(
                 torch.ops.aten.full.default, ([], number), {"dtype": torch.float64}
             )
-        full.meta = {key: node.meta[key] for key in node.meta if key != "tensor_meta"}
-        full.meta["val"] = value.new_full((), number)
+        full.meta = meta_with(node, value.new_full((), number))
         node.update_arg(0, full)

@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mlirfuse.frontends.torch_nodes import meta_with
+
 if TYPE_CHECKING:
     import torch
 
@@ -47,8 +49,8 @@ def split_sums(graph: torch.fx.Graph) -> None:
         keep = len(node.args) > 2 and bool(node.args[2])
         with graph.inserting_before(node):
             inner = graph.call_function(op, (source, axes[-1:], True), dict(node.kwargs))
-        inner.meta = {key: node.meta[key] for key in node.meta if key != "tensor_meta"}
-        inner.meta["val"] = op(source.meta["val"], axes[-1:], True, **node.kwargs)
+        value = op(source.meta["val"], axes[-1:], True, **node.kwargs)
+        inner.meta = meta_with(node, value)
         # The axis of size one is a part of the outer sum, which drops it or keeps it.
         node.target, node.args = op, (inner, axes, keep)
 

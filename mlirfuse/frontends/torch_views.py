@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends.torch_nodes import meta_with
+
 if TYPE_CHECKING:
     import torch
 
@@ -35,9 +37,7 @@ def split_views(graph: torch.fx.Graph) -> None:
             source, (start, last) = node.args[0], collapsed
             with graph.inserting_before(node):
                 flat = graph.call_function(aten.flatten.using_ints, (source, start, last))
-            # The importer uses the type of `tensor_meta` where a node has one.
-            flat.meta = {key: node.meta[key] for key in node.meta if key != "tensor_meta"}
-            flat.meta["val"] = source.meta["val"].flatten(start, last)
+            flat.meta = meta_with(node, source.meta["val"].flatten(start, last))
             node.replace_input_with(source, flat)
 
 

@@ -286,7 +286,8 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
 
     def write(*, flat: bool) -> VectorKernel:
-        about = (entry, flat, tiled.gathers, product, tile, depth, problem.in_place is None)
+        packs = problem.in_place is None
+        about = (found.loops, flat, tiled.gathers, product, tile, depth, packs)
         group = [o.operation for o in found.op.block.operations]
         return repeated.once(group, found.results, about, lambda: written(flat=flat))
 
