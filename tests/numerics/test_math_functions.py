@@ -6,40 +6,9 @@ import numpy as np
 import pytest
 
 import mlirfuse
+from helpers import function_text
 
 COUNT = 1 << 17
-
-TEXT = """
-#id = affine_map<(d0) -> (d0)>
-func.func @main(%x: tensor<NxT>) -> tensor<NxT> {
-  %e = tensor.empty() : tensor<NxT>
-  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]}
-      ins(%x : tensor<NxT>) outs(%e : tensor<NxT>) {
-  ^bb0(%a: T, %o: T):
-    %r = OP %a : T
-    linalg.yield %r : T
-  } -> tensor<NxT>
-  return %y : tensor<NxT>
-}
-"""
-
-FLIPPED = """
-#id = affine_map<(d0) -> (d0)>
-func.func @main(%x: tensor<NxT>) -> tensor<NxT> {
-  %last = arith.constant LAST : index
-  %e = tensor.empty() : tensor<NxT>
-  %y = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel"]}
-      outs(%e : tensor<NxT>) {
-  ^bb0(%o: T):
-    %i = linalg.index 0 : index
-    %j = arith.subi %last, %i : index
-    %a = tensor.extract %x[%j] : tensor<NxT>
-    %r = OP %a : T
-    linalg.yield %r : T
-  } -> tensor<NxT>
-  return %y : tensor<NxT>
-}
-"""
 
 EXACT = {
     "cos": np.cos,
@@ -67,34 +36,20 @@ def arguments(dtype):
     return x[:COUNT]
 
 
-def error(found, exact):
-    """The error in units in the last place, of numbers that are finite in their type.
-
-    IREE's threads compute with zeros in place of denormal numbers.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        rounded = exact.astype(found.dtype)
-    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
-    infinite = np.isinf(rounded)
-    np.testing.assert_array_equal(found[infinite], rounded[infinite])
-    usual = np.isfinite(rounded) & (np.abs(rounded) > 4e-38)
-    unit = np.spacing(np.abs(rounded[usual]))
-    return np.abs(found[usual].astype(np.float64) - exact[usual]) / unit.astype(np.float64)
-
-
-@pytest.mark.parametrize("text", [TEXT, FLIPPED], ids=["loop", "kernel"])
+@pytest.mark.parametrize("flipped", [False, True], ids=["loop", "kernel"])
 @pytest.mark.parametrize("name", EXACT)
-def test_errors_in_f32(name, text):
+def test_errors_in_f32(name, flipped):
     x = arguments(np.float32)
-    text = text.replace("N", str(len(x))).replace("LAST", str(len(x) - 1))
-    module = mlirfuse.compile(text.replace("T", "f32").replace("OP", f"math.{name}"), target="cpu")
-    if "tensor.extract" in text:
+    functions = {"y": (f"math.{name}", [0])}
+    text = function_text.program(functions, 1, len(x), "f32", flipped=flipped)
+    module = mlirfuse.compile(text, target="cpu")
+    if flipped:
         assert [kernel.code for kernel in module.kernels] == ["movement_vector_kernel"]
         found = module(x)[::-1]
     else:
         found = module(x)
     with np.errstate(all="ignore"):
-        errors = error(found, EXACT[name](x.astype(np.float64)))
+        errors = function_text.errors(found, EXACT[name](x.astype(np.float64)), tiny=4e-38)
     assert errors.max() < ULPS[name]
     if name in ("erf", "expm1"):
         assert np.signbit(found[:2]).tolist() == [False, True]
