@@ -1,7 +1,7 @@
 """The precision of f32 contractions that a framework is set to, in the words of PyTorch.
 
 PyTorch computes in f32 with `highest`, which is its default, and in TF32 with `high` and `medium`
-on CUDA. JAX leaves its default to the backend, which is TF32 on CUDA: here it counts as `highest`.
+on CUDA. Its convolutions have a setting of their own, which is TF32 by default. JAX leaves its default to the backend, which is TF32 on CUDA: here it counts as `highest`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,18 @@ def _of_torch() -> str:
         newer = getattr(torch.backends.cuda.matmul, "fp32_precision", "")
         return HIGH if newer == "tf32" else HIGHEST
     return found if found in (HIGHEST, HIGH, MEDIUM) else HIGHEST
+
+
+def of_torch_convolutions() -> str:
+    """PyTorch's setting of convolutions on CUDA: `cudnn.conv.fp32_precision`, or `allow_tf32`."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return HIGHEST
+    cudnn = torch.backends.cudnn
+    newer = getattr(getattr(cudnn, "conv", None), "fp32_precision", None)
+    if newer is None:
+        return HIGH if cudnn.allow_tf32 else HIGHEST
+    return HIGH if newer == "tf32" else HIGHEST
 
 
 def _of_jax() -> str:

@@ -160,6 +160,14 @@ class FusionOptions:
         " or JAX, `highest` keeps the accuracy of f32, `high` and `medium` are TF32",
         "high",
     )
+    float32_conv_precision: str = _switch(
+        "auto",
+        values.matmul_precision,
+        "WORD",
+        "the same of f32 convolutions; `auto` is in `torch.compile` the setting of PyTorch for"
+        " convolutions, `torch.backends.cudnn.allow_tf32`, else the precision of contractions",
+        "high",
+    )
     disable_feature: tuple[str, ...] = _switch(
         (),
         values.features,

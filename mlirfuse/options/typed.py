@@ -34,6 +34,7 @@ class SwitchArguments(TypedDict, total=False):
     must_fuse: Groups
     numerics: str | None
     float32_matmul_precision: str | None
+    float32_conv_precision: str | None
     disable_feature: Names
     enable_feature: Names
     fusion_limit: int | str | None

@@ -51,6 +51,7 @@ _NAMES = (
     "horizontal_fusion",
     "image_layout_rewrite",
     "image_order_rewrite",
+    "channels_last_rewrite",
     "index_arithmetic_rewrite",
     "inference_matmul_split_fusion",
     "inference_qbmm_add_fusion",

@@ -221,13 +221,15 @@ class PipelineRun:
         checked: bool = False,
     ) -> PipelineRun:
         """A run before its first pass; arguments are those of `run` and the attributes."""
-        precision = options.float32_matmul_precision
+        words = options.float32_matmul_precision, options.float32_conv_precision
+        precision = "highest" if words[0] == "auto" else words[0]
         target = dataclasses.replace(
             target,
             kernels=options.feature("kernels") and triton_compiler.available(target),
             vector_kernels=options.feature("kernels") and target.cpu is not None,
             contracts=options.feature("fma"),
-            float32_matmul_precision="highest" if precision == "auto" else precision,
+            float32_matmul_precision=precision,
+            float32_conv_precision=precision if words[1] == "auto" else words[1],
         )
         report = _report(target, options)
         with analysis_cache.run_scope():

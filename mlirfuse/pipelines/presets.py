@@ -64,6 +64,7 @@ DEFAULT: tuple[str, ...] = (
     "result_order_rewrite",
     # Before a group takes the copy or the padding of an image.
     "image_order_rewrite",
+    "channels_last_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.
     "conv_batch_norm_activation_fusion",
     # One transpose, which may become part of a contraction's indexing map.

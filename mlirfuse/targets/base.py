@@ -207,6 +207,7 @@ class Target:
       contracts: whether kernels contract a multiply and an add into one rounding.
       float32_matmul_precision: precision of f32 contractions in kernels, a value of the switch of
         that name: `highest`, `high` or `medium`.
+      float32_conv_precision: the same of f32 convolutions.
     """
 
     name: str
@@ -246,6 +247,7 @@ class Target:
     measured: tuple[MeasuredConfig, ...] = ()
     contracts: bool = True
     float32_matmul_precision: str = "highest"
+    float32_conv_precision: str = "highest"
 
     def __str__(self) -> str:
         """The spelling that `--target` takes."""

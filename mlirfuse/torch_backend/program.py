@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CompileFailedError, ImportFailedError
+from mlirfuse.frontends import matmul_precision
+from mlirfuse.options import FusionOptions
 from mlirfuse.torch_backend import files
 from mlirfuse.torch_backend.options import SOURCE, BackendOptions
 
@@ -89,7 +91,7 @@ class Program:
         with open_model(
             model.imported,
             target=target,
-            options=options.switches,
+            options=_with_precision(options.switches),
             timeout=options.timeout,
             stock=options.stock,
         ) as compilation:
@@ -139,6 +141,14 @@ class Program:
         LOG.info("%s: a frozen parameter was changed; all are arguments from now on", SOURCE)
         self._versions = {}
         self._compile(self._module, {})
+
+
+def _with_precision(switches: FusionOptions) -> FusionOptions:
+    """The switches with the precision of convolutions that PyTorch itself would have."""
+    if switches.float32_conv_precision != "auto":
+        return switches
+    found = matmul_precision.of_torch_convolutions()
+    return dataclasses.replace(switches, float32_conv_precision=found)
 
 
 def _texts(compilation: Compilation) -> dict[str, str]:

@@ -36,6 +36,9 @@ APART = ("lone_elementwise_fusion", "dequant_fusion")
 """Passes that give kernels of their own to casts that other kernels could read in their loops."""
 
 
+_LAYOUTS = ("filter_layout_rewrite", "channels_last_rewrite")
+
+
 def planned(text, kind, without=()):
     """The plan of each group of the module, while its context lives; passes may be left out."""
     options = FusionOptions(
@@ -44,8 +47,8 @@ def planned(text, kind, without=()):
         disable_pass=(
             *KERNEL_PASSES,
             *(APART if kind in ("attention", "matmul") else ()),
-            # Filters are read as they are, whatever their layout.
-            *(("filter_layout_rewrite",) if kind == "convolution" else ()),
+            # Filters and images are read as they are, whatever their layout.
+            *(_LAYOUTS if kind == "convolution" else ()),
             *without,
         ),
     )

@@ -243,8 +243,8 @@ def test_rows_that_are_loaded_once(share, once):
     share(ReductionConfig(2048, 8, 32768, evict_first=once))
     source = plan_of(weighted_text()).program.source
     policy = ", eviction_policy='evict_first'" if once else ""
-    assert f"tl.load(x0 + row * (4096) + column{policy})\n" in source
-    assert "tl.load(x1 + column)\n" in source
+    assert f"tl.load(x0 + row * (4096) + column{policy}).to(tl.float32)\n" in source
+    assert "tl.load(x1 + column).to(tl.float32)\n" in source
 
 
 PACKED = ReductionConfig(1, 32, 32768, packed=True)
@@ -513,7 +513,9 @@ def test_threads_reduce_few_columns_alone(rows, columns, run):
     assert config.elements_per_thread == 1 or 2 * ctas * threads >= gpu.num_sms * 2048
 
 
-@pytest.mark.parametrize(("columns", "run", "writes"), [(17, 936, 0), (8, 1, 0), (5, 936, 1)])
+@pytest.mark.parametrize(
+    ("columns", "run", "writes"), [(17, 936, 0), (8, 1, 0), (9, 936, 1), (5, 1, 1)]
+)
 def test_other_rows_are_not_unrolled(columns, run, writes):
     problem = ReductionProblem(217152, columns, "arith.maximumf", 1, writes, contiguous_rows=run)
     assert heuristics.default_config(problem, TARGET).block_columns != 1

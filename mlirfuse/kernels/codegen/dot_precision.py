@@ -60,6 +60,18 @@ def dot_precision(
     return SIX_PRODUCTS if found == THREE_PRODUCTS and six else found
 
 
+def convolution_precision(operand_type: str, target: Target) -> str:
+    """The input precision of `tl.dot` in a convolution; empty for types that have no choice.
+
+    Args:
+      operand_type: element type of the operands.
+      target: the machine, with the precision that was asked for.
+    """
+    if operand_type != "f32":
+        return ""
+    return _PRECISIONS[target.name][target.float32_conv_precision]
+
+
 def uses_warpgroups(block_m: int, num_warps: int, target: Target) -> bool:
     """Whether warpgroups compute `tl.dot` together, with B in shared memory."""
     whole = block_m >= WARPGROUP_ROWS and num_warps % WARPGROUP_WARPS == 0

@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.demand_writer import Demand, Guard
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.indices import Index, axis_of
+from mlirfuse.kernels.codegen.indices import Index, Named, axis_of, parts
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
@@ -53,9 +53,16 @@ SCALAR_COST = 3 / 4
 them: a subtraction of 40883295 f16 took 156 us with three scalar accesses, 95 with vectorized ones
 (H100)."""
 
-DIVISION_COST = 1 / 2
-"""Cost of a division or a remainder for each element, relative to a vectorized access: about six
-instructions of integers, of which an SM issues 64 a cycle; an estimate."""
+DIVISION_COST = {16: 1 / 4, 32: 1 / 8}
+"""Bits of an element -> the cost of a division or a remainder for each, relative to a vectorized
+access: about six instructions of integers, of which an SM issues 64 a cycle, in the time of 14 bytes
+from memory. Most of them run while loads wait. Padding 512x10x8x408 f32 took 69 us on an H100 with
+rows of 411 as rows of tiles, and 51 with three divisions and aligned stores."""
+
+UNCOALESCED_COST = 4
+"""Cost of a load in a tile of rows and columns whose columns are not adjacent in memory: Triton 3.6
+gives the lanes of a warp to the rows then. On an H100 a gather of every other one of 64 columns of
+360448 rows of f16 took 53 us in tiles of 32 by 32, and 21 in flat ones."""
 
 MAX_SHARING_ROWS = 8
 """Rows of a thread that share the divided indices of their columns."""
@@ -76,12 +83,16 @@ class Read:
       sizes: its sizes.
       whole: for each dimension, whether all of it is read.
       trait: `gathered`, `swapped`, `permuted`, `sliced`, or none.
+      unit_stride: whether the last dimension is read forwards, element by element.
+      computed: whether an index is computed, or read from memory.
     """
 
     axes: tuple[AxisIndex, ...]
     sizes: tuple[int | None, ...]
     whole: tuple[bool, ...]
     trait: str = ""
+    unit_stride: bool = True
+    computed: bool = False
 
     def collapses(self, axis: int, following: int) -> bool:
         """Whether the two axes collapse into one in memory, or the tensor has neither."""
@@ -148,6 +159,7 @@ class Nest:
             order = sorted(order, key=lambda dim: shape[dim] is not None)
         self.sizes = tuple(shape[dim] for dim in order)
         space = Space((Group("i", self.sizes),))
+        self._division_cost = DIVISION_COST[32 if ops.element_bits(main) >= 32 else 16]
         self.written = self._written(space, main, order)
         demanded = _Reads(Tiles(space, {}), group)
         for value, found in self.written.items():
@@ -231,21 +243,25 @@ class Nest:
         width = tile_width(columns, MAX_TILE_COLUMNS)
         total = 1.0 if split == 0 or columns % VECTOR == 0 else 1.0 + SCALAR_COST
         for read in self.reads:
-            in_rows = any(axis is not None and axis < split for axis in read.axes)
-            in_columns = any(axis is not None and axis >= split for axis in read.axes)
+            along = [axis for axis in read.axes if axis is not None]
+            in_rows = read.computed or any(axis < split for axis in along)
+            in_columns = read.computed or any(axis >= split for axis in along)
             start = next((n for n in range(last, 0, -1) if not read.collapses(n - 1, n)), 0)
             aligned = known_product(self.sizes[max(split, start) :]) % VECTOR == 0
-            vectorized = self._contiguous_axis(read) == last and (aligned or max(split, start) == 0)
+            adjacent = self._contiguous_axis(read) == last and read.unit_stride
+            vectorized = adjacent and (aligned or max(split, start) == 0)
             shared = not in_columns or (split > 0 and not in_rows)
             traffic = min(1.0, count(read.sizes) / count(self.sizes))
             cost = traffic + (0.0 if vectorized else SCALAR_COST)
+            if in_rows and in_columns and split > 0 and not adjacent:
+                cost += UNCOALESCED_COST * traffic
             total += cost * (SHARED_READ_COST if shared else 1.0)
         rows = sharing_rows(columns, THREAD_ELEMENTS) if self._divides(split) else 1
         for first, end in self._runs(split):
             in_rows = first < split
             begin, stop = (0, split) if in_rows else (split, last + 1)
             each = max(SHARED_READ_COST, rows / THREAD_ELEMENTS) if in_rows else 1 / rows
-            total += ((first > begin) + (end < stop)) * each * DIVISION_COST
+            total += ((first > begin) + (end < stop)) * each * self._division_cost
         return total * -(-columns // width) * width / columns
 
     def _runs(self, split: int) -> set[tuple[int, int]]:
@@ -386,4 +402,7 @@ def _read(
         trait = "permuted"
     elif not trait and not all(whole[1:]):
         trait = "sliced"
-    return Read(axes, tuple(shape), whole, trait)
+    last = index[-1]
+    unit_stride = not isinstance(last, Named) and parts(last)[1] in (0, 1)
+    computed = any(isinstance(part, Named) for part in index)
+    return Read(axes, tuple(shape), whole, trait, unit_stride, computed)

@@ -34,7 +34,7 @@ class FilterLayout:
 
 
 def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
-    """The layout for a convolution in groups, or of images with channels last; None for others.
+    """The layout for a convolution in groups, or whose blocks of K are channels; None for others.
 
     K-contiguous, or N-contiguous where a tap has too few channels for aligned blocks of K, and
     where a group has rows of N that are better aligned. Groups are outermost.
@@ -53,8 +53,8 @@ def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
             return None  # small, and the direct kernel reads one element for all positions
         bits = ops.element_bits(op.operands[found.filter])
         n_contiguous |= vector_bytes(filters, bits) > vector_bytes(channels, bits)
-    elif found.image_dims[-1] != ((found.channel_loop, 1),):
-        return None
+    elif n_contiguous and found.image_dims[-1] != ((found.channel_loop, 1),):
+        return None  # a block of K spans taps, as the rows of the filter do
     loops = (*k_loops, *outer) if n_contiguous else (*outer, *k_loops)
     return FilterLayout(found.filter, (*found.group_loops, *loops))
 

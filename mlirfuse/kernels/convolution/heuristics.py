@@ -20,7 +20,7 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionConfig,
     ConvolutionProblem,
 )
-from mlirfuse.kernels.matmul.cost_model import time
+from mlirfuse.kernels.matmul.cost_model import copy_time, time
 from mlirfuse.kernels.matmul.heuristics import (
     cheaper,
     f32_tiles,
@@ -58,6 +58,9 @@ MIN_ACCUMULATORS_PER_THREAD = 64
 
 MAX_ACCUMULATORS_PER_THREAD = 128
 """Accumulators of a thread, which has 255 registers."""
+
+MIN_GAIN = 2
+"""Times of the copy of an image that a convolution has to gain by it: a margin of the model."""
 
 MIN_STAGES, MAX_STAGES = 3, 4
 """Stages of the software pipeline of loads."""
@@ -146,14 +149,34 @@ def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
     span = problem.in_channels * (problem.taps if packed else 1)
     blocks = -(-span // block_k) * (1 if packed else problem.taps)
     missing = -problem.in_channels % block_k
+    # Taps shift rows of pixels, so that no vector of them is aligned.
+    shifted = not problem.channels_last and problem.taps > 1
     return MatmulProblem(
-        problem.pixels,
+        problem.pixels | 1 if shifted else problem.pixels,
         problem.out_channels,
         blocks * block_k - missing,
         problem.groups,
         operand_bits=problem.operand_bits,
         a_k_contiguous=problem.channels_last,
     )
+
+
+def gains_from_copied_image(problem: ConvolutionProblem, elements: int, target: Target) -> bool:
+    """Whether a convolution is faster with a copy of its image that has the channels last.
+
+    Args:
+      problem: the convolution of the image with channels first.
+      elements: elements of the image.
+      target: the machine that is compiled for.
+    """
+    block_k = _elements(min(BLOCK_K_BYTES), problem)
+    copied = dataclasses.replace(
+        problem, channels_last=True, k_contiguous=problem.in_channels % block_k == 0
+    )
+    now, then = (
+        time(default_config(each, target), as_matmul(each), target) for each in (problem, copied)
+    )
+    return MIN_GAIN * copy_time(elements, problem.operand_bits, target) < now - then
 
 
 def keeps_busy(

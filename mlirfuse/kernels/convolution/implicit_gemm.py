@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.dot_precision import (
+    convolution_precision,
+    dot_precision,
+    precision_argument,
+)
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     known_product,
@@ -25,10 +29,18 @@ from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy, arguments, readi
 from mlirfuse.kernels.matmul.placement import tile_placement
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
 from mlirfuse.targets.base import Target
 
 MIN_BLOCK_K = 16
 """K of a matrix instruction of 16-bit operands."""
+
+
+def precision_of(analysis: Analysis, target: Target) -> str:
+    """The input precision of the products: a contraction, like one of 1x1, has that of matmuls."""
+    kind = ops.element_type(analysis.image)
+    chosen = convolution_precision if convolutions.is_convolution(analysis.op) else dot_precision
+    return chosen(kind, target)
 
 
 def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
@@ -40,7 +52,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     tile = tile_of(analysis, config)
     wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
     places = write_placement(tile, wide=wide)
-    precision = dot_precision(ops.element_type(analysis.image), target)
+    precision = precision_of(analysis, target)
     write_accumulation(tile, places, precision, f"0, {class_blocks(analysis, config)}")
     tile.write_epilogue()
     made = tile.tiles.plan(

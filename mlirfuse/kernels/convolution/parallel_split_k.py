@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from mlirfuse.kernels.codegen.dot_precision import dot_precision
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.convolution import implicit_gemm
@@ -85,7 +84,7 @@ def _partial(analysis: Analysis, config: ConvolutionConfig, each: int, target: T
     writer.line("split = tl.program_id(2)")
     end = implicit_gemm.class_blocks(analysis, config)
     span = f"split * {each}, tl.minimum(split * {each} + {each}, {end})"
-    precision = dot_precision(ops.element_type(analysis.image), target)
+    precision = implicit_gemm.precision_of(analysis, target)
     write_accumulation(tile, places, precision, span)
     writer.line(f"tl.store(y0 + {_offsets(tile, 'split')}, accumulator0, mask={_mask(tile)})")
     x, groups, _ = implicit_gemm.grid(analysis, config)

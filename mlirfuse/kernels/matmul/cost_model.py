@@ -179,6 +179,11 @@ def _copy_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> 
     return LAUNCH_COST + _memory_time(copied, target) + narrow
 
 
+def copy_time(elements: int, bits: int, target: Target) -> float:
+    """The time of a kernel that copies so many elements."""
+    return LAUNCH_COST + _memory_time(2 * elements * bits // 8, target)
+
+
 def _memory_time(size: int, target: Target) -> float:
     """The time of so many bytes to or from memory."""
     return BYTE_COST * size / gpu_of(target).num_sms

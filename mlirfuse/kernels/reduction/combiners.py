@@ -7,6 +7,7 @@ of a sum, of a product and of a bitwise combination are those of narrow arithmet
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported
 
@@ -79,14 +80,14 @@ class Combiner:
             term = f"{term}.to(tl.u{TYPES[element].removeprefix('tl.')}, bitcast=True)"
         return f"{term}.to({kind})"
 
-    def narrowed(self, value: str, element: str) -> str:
-        """An accumulator in the element type."""
+    def narrowed(self, value: str, element: str, types: Mapping[str, str] = TYPES) -> str:
+        """An accumulator in the type in which a kernel computes elements of a type."""
         if element == "i1":
             return f"(({value} & 1) != 0)"
         if self.unsigned:
             bits = f"tl.u{TYPES[element].removeprefix('tl.')}"
             return f"{value}.to({bits}).to({TYPES[element]}, bitcast=True)"
-        return f"{value}.to({TYPES[element]})"
+        return f"{value}.to({types[element]})"
 
     def ignores(self, init: float, element: str) -> bool:
         """Whether an init changes nothing: it is neutral for the element type."""
@@ -140,10 +141,16 @@ def neutral_tile(combiner: Combiner, element: str, shape: str = "[1, 1]") -> str
     return f"tl.full({shape}, {combiner.neutral_text(element)}, {combiner.accumulator(element)})"
 
 
-def combined_with_init(combiner: Combiner, init: float, accumulator: str, element: str) -> str:
-    """An accumulator combined with the init of its reduction, in the element type."""
+def combined_with_init(
+    combiner: Combiner,
+    init: float,
+    accumulator: str,
+    element: str,
+    types: Mapping[str, str] = TYPES,
+) -> str:
+    """An accumulator combined with the init of its reduction, in the type of `types`."""
     if not combiner.ignores(init, element):
         number = f'float("{init}")' if isinstance(init, float) else str(init)
         start = f"tl.full([1, 1], {number}, {TYPES[element]})"
         accumulator = f"({combiner.pair.format(accumulator, combiner.widened(start, element))})"
-    return combiner.narrowed(accumulator, element)
+    return combiner.narrowed(accumulator, element, types)

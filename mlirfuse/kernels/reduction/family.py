@@ -14,7 +14,7 @@ from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
-from mlirfuse.kernels.reduction import heuristics, looped, rows_in_registers
+from mlirfuse.kernels.reduction import columns_in_threads, heuristics, looped, rows_in_registers
 from mlirfuse.kernels.reduction.analysis import SHARED, ReductionAnalysis, analyze
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 from mlirfuse.kernels.reduction.region_problem import problem_of
@@ -25,6 +25,8 @@ def _plan(
     analysis: ReductionAnalysis, target: Target, config: ReductionConfig | None
 ) -> Plan | NoMatch | None:
     chosen = config or heuristics.choose_config(problem_of(analysis), target)
+    if chosen.block_columns == 1 and chosen.splits == 1:
+        return attempted(lambda: columns_in_threads.plan(analysis, chosen), SHARED)
     if chosen.block_columns:
         return attempted(lambda: looped.plan(analysis, chosen), SHARED)
     refusal = rows_in_registers.can_run(analysis, chosen, target)

@@ -25,7 +25,7 @@ from mlirfuse.kernels.reduction.moments import Moments, no_moments
 from mlirfuse.kernels.reduction.partial_results import PartialResults, Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
 from mlirfuse.kernels.reduction.row_blocks import row_blocks
-from mlirfuse.kernels.reduction.row_tiles import RowTiles
+from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
@@ -100,6 +100,7 @@ class LoopedKernel:
         self.tiles = LoopTiles(
             self._whole,
             analysis.loops,
+            computed_types(analysis),
             short=all(ops.element_type(v) in HIDING for v in analysis.results),
         )
         self.writer = self.tiles.body.writer
@@ -287,7 +288,8 @@ class LoopedKernel:
 
     def _finish(self, op: ir.Operation, accumulator: str) -> None:
         reduction, element = self.analysis.reductions[op], ops.element_type(op.results[0])
-        text = combined_with_init(reduction.combiner, reduction.init, accumulator, element)
+        types = self.tiles.body.types
+        text = combined_with_init(reduction.combiner, reduction.init, accumulator, element, types)
         self.tiles.define(op.results[0], self.tiles.body.name(text))
 
     def _write_columns(self, each: Pass) -> None:

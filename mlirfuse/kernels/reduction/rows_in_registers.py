@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
-from mlirfuse.kernels.codegen.element_types import HIDING
+from mlirfuse.kernels.codegen.element_types import HIDING, TYPES
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     UNKNOWN_ROWS,
@@ -41,7 +41,7 @@ from mlirfuse.kernels.reduction.heuristics import has_clusters, packed_registers
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
-from mlirfuse.kernels.reduction.row_tiles import RowTiles
+from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
 from mlirfuse.kernels.reduction.schedule import late_order
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -80,6 +80,7 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     tiles = _HeldTiles(
         _space(analysis, blocks, distribution),
         analysis.loops,
+        TYPES if packed else computed_types(analysis),
         short=all(ops.element_type(v) in HIDING for v in analysis.results),
     )
     tiles.evict_first = config.evict_first
@@ -218,6 +219,5 @@ def _reduce(tiles: Tiles, op: ir.Operation, reduction: Reduction, cluster: Clust
     text = combiner.tile.format(f"tl.where({mask}, {term}, {neutral})")
     if cluster is not None:
         text = cluster.all_reduce(text, combiner.cluster)
-    tiles.define(
-        op.results[0], tiles.body.name(combined_with_init(combiner, reduction.init, text, element))
-    )
+    text = combined_with_init(combiner, reduction.init, text, element, tiles.body.types)
+    tiles.define(op.results[0], tiles.body.name(text))

@@ -96,6 +96,9 @@ MAX_STRIDED_COLUMNS = VECTOR - 1
 """The same where a row is contiguous: the lanes of a load are one row apart, so each column's load
 takes as many lines of L1 as all columns together have."""
 
+MAX_WRITTEN_COLUMNS = 8
+"""The same where the columns are written, whose values then stay in registers."""
+
 MIN_SPLIT_COLUMNS = 8192
 """Columns up to which the CTA of a row is never too few."""
 
@@ -109,7 +112,9 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
     """The configuration of a problem that is not one of rows in registers; None where it is."""
     gpu = gpu_of(target)
     unrolled = MAX_UNROLLED_COLUMNS if problem.contiguous_rows > 1 else MAX_STRIDED_COLUMNS
-    if problem.writes == 0 and problem.columns <= unrolled:
+    if problem.writes and problem.contiguous_rows > 1:
+        unrolled = MAX_WRITTEN_COLUMNS
+    if problem.columns <= unrolled and (not problem.writes or problem.contiguous_rows > 1):
         return _unrolled(problem, gpu)
     if problem.contiguous_rows > 1:
         streams = problem.writes == 0 and len(problem.combiners.split()) == 1
