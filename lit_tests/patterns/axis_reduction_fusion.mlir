@@ -180,3 +180,36 @@ func.func @epilogue_stays_with_the_matmul(%x: tensor<512x64xf32>, %w: tensor<64x
   } -> tensor<30xf32>
   return %s : tensor<30xf32>
 }
+
+// -----
+
+// The matmul writes f16; the reduction widens it.
+// CHECK-LABEL: @widened_by_the_reduction
+// CHECK: %[[P:.*]] = linalg.matmul {{.*}} -> tensor<512x30xf16>
+// CHECK: flow.dispatch.region {{.*}}mlirfuse.pass = "axis_reduction_fusion"
+// CHECK: %[[W:.*]] = linalg.generic {{.*}} ins(%[[P]] :
+// CHECK: arith.extf
+// CHECK: linalg.generic {{.*}} ins(%[[W]] :
+#all = affine_map<(a, b) -> (a, b)>
+#kept = affine_map<(a, b) -> (b)>
+func.func @widened_by_the_reduction(%x: tensor<512x64xf16>, %w: tensor<64x30xf16>) -> tensor<30xf32> {
+  %zero = arith.constant 0.0 : f16
+  %start = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512x30xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<512x30xf16>) -> tensor<512x30xf16>
+  %p = linalg.matmul ins(%x, %w : tensor<512x64xf16>, tensor<64x30xf16>) outs(%f : tensor<512x30xf16>) -> tensor<512x30xf16>
+  %d = tensor.empty() : tensor<512x30xf32>
+  %n = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<512x30xf16>) outs(%d : tensor<512x30xf32>) {
+  ^bb0(%i: f16, %o: f32):
+    %r = arith.extf %i : f16 to f32
+    linalg.yield %r : f32
+  } -> tensor<512x30xf32>
+  %g = tensor.empty() : tensor<30xf32>
+  %h = linalg.fill ins(%start : f32) outs(%g : tensor<30xf32>) -> tensor<30xf32>
+  %s = linalg.generic {indexing_maps = [#all, #kept], iterator_types = ["reduction", "parallel"]} ins(%n : tensor<512x30xf32>) outs(%h : tensor<30xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.addf %i, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<30xf32>
+  return %s : tensor<30xf32>
+}

@@ -200,11 +200,11 @@ func.func @no_rewrite_of_small_groups(%x: tensor<1x2x5x4x4xf16>, %a: tensor<2x5x
 
 // -----
 
-// Of an image with channels first nothing is known. The last two are as they should be, of many
-// channels and of few.
+// Of few channels of an image with channels first a block of K spans the taps, as the rows of the
+// filter do. The last two are as they should be, of many channels and of few.
 // CHECK-LABEL: @no_rewrite
-// CHECK-SAME: %[[X:.*]]: tensor<1x4x4x16xf16>, %[[Y:.*]]: tensor<1x16x4x4xf16>, %[[Z:.*]]: tensor<1x4x4x4xf16>, %[[A:.*]]: tensor<8x3x3x16xf16>
-// CHECK-DAG: %[[W:.*]] = arith.constant dense<2.000000e+00> : tensor<8x16x3x3xf16>
+// CHECK-SAME: %[[X:.*]]: tensor<1x4x4x16xf16>, %[[Y:.*]]: tensor<1x4x4x4xf16>, %[[Z:.*]]: tensor<1x4x4x4xf16>, %[[A:.*]]: tensor<8x3x3x16xf16>
+// CHECK-DAG: %[[W:.*]] = arith.constant dense<2.000000e+00> : tensor<8x4x3x3xf16>
 // CHECK-DAG: %[[M:.*]] = arith.constant dense<3.000000e+00> : tensor<8x3x3x16xf16>
 // CHECK-DAG: %[[F:.*]] = arith.constant dense<4.000000e+00> : tensor<3x3x4x8xf16>
 // CHECK: linalg.generic {{.*}} ins(%[[X]], %[[A]] :
@@ -217,8 +217,8 @@ func.func @no_rewrite_of_small_groups(%x: tensor<1x2x5x4x4xf16>, %a: tensor<2x5x
 #fijc = affine_map<(b, h, w, f, i, j, c) -> (f, i, j, c)>
 #ijcf = affine_map<(b, h, w, f, i, j, c) -> (i, j, c, f)>
 #y = affine_map<(b, h, w, f, i, j, c) -> (b, h, w, f)>
-func.func @no_rewrite(%x: tensor<1x4x4x16xf16>, %y: tensor<1x16x4x4xf16>, %z: tensor<1x4x4x4xf16>, %a: tensor<8x3x3x16xf16>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) {
-  %w = arith.constant dense<2.0> : tensor<8x16x3x3xf16>
+func.func @no_rewrite(%x: tensor<1x4x4x16xf16>, %y: tensor<1x4x4x4xf16>, %z: tensor<1x4x4x4xf16>, %a: tensor<8x3x3x16xf16>) -> (tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>) {
+  %w = arith.constant dense<2.0> : tensor<8x4x3x3xf16>
   %m = arith.constant dense<3.0> : tensor<8x3x3x16xf16>
   %f = arith.constant dense<4.0> : tensor<3x3x4x8xf16>
   %zero = arith.constant 0.0 : f32
@@ -232,7 +232,7 @@ func.func @no_rewrite(%x: tensor<1x4x4x16xf16>, %y: tensor<1x16x4x4xf16>, %z: te
     %u = arith.addf %t, %g : f32
     linalg.yield %u : f32
   } -> tensor<1x2x2x8xf32>
-  %1 = linalg.generic {indexing_maps = [#first, #fcij, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%y, %w : tensor<1x16x4x4xf16>, tensor<8x16x3x3xf16>) outs(%s : tensor<1x2x2x8xf32>) {
+  %1 = linalg.generic {indexing_maps = [#first, #fcij, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%y, %w : tensor<1x4x4x4xf16>, tensor<8x4x3x3xf16>) outs(%s : tensor<1x2x2x8xf32>) {
   ^bb0(%i: f16, %j: f16, %t: f32):
     %p = arith.extf %i : f16 to f32
     %q = arith.extf %j : f16 to f32
@@ -257,4 +257,30 @@ func.func @no_rewrite(%x: tensor<1x4x4x16xf16>, %y: tensor<1x16x4x4xf16>, %z: te
     linalg.yield %u : f32
   } -> tensor<1x2x2x8xf32>
   return %0, %1, %2, %3 : tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>, tensor<1x2x2x8xf32>
+}
+
+// -----
+
+// Of many channels a block of K is channels of one tap, whatever the order of the image.
+// CHECK-DAG: #[[TAPS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d3, d4, d5, d6)>
+// CHECK-LABEL: @channels_first
+// CHECK-SAME: %[[Y:.*]]: tensor<1x16x4x4xf16>, %[[W:.*]]: tensor<8x16x3x3xf16>
+// CHECK: %[[T:.*]] = linalg.generic {{.*}} ins(%[[W]] : {{.*}} outs(%{{.*}} : tensor<8x3x3x16xf16>)
+// CHECK: linalg.generic {indexing_maps = [{{.*}}, #[[TAPS]], {{.*}} ins(%[[Y]], %[[T]] :
+#first = affine_map<(b, h, w, f, i, j, c) -> (b, c, h + i, w + j)>
+#fcij = affine_map<(b, h, w, f, i, j, c) -> (f, c, i, j)>
+#y = affine_map<(b, h, w, f, i, j, c) -> (b, h, w, f)>
+func.func @channels_first(%y: tensor<1x16x4x4xf16>, %w: tensor<8x16x3x3xf16>) -> tensor<1x2x2x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x2x2x8xf32>
+  %s = linalg.fill ins(%zero : f32) outs(%e : tensor<1x2x2x8xf32>) -> tensor<1x2x2x8xf32>
+  %0 = linalg.generic {indexing_maps = [#first, #fcij, #y], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%y, %w : tensor<1x16x4x4xf16>, tensor<8x16x3x3xf16>) outs(%s : tensor<1x2x2x8xf32>) {
+  ^bb0(%i: f16, %j: f16, %t: f32):
+    %p = arith.extf %i : f16 to f32
+    %q = arith.extf %j : f16 to f32
+    %g = arith.mulf %p, %q : f32
+    %u = arith.addf %t, %g : f32
+    linalg.yield %u : f32
+  } -> tensor<1x2x2x8xf32>
+  return %0 : tensor<1x2x2x8xf32>
 }

@@ -1,7 +1,8 @@
 """The precision of f32 contractions that a framework is set to, in the words of PyTorch.
 
 PyTorch computes in f32 with `highest`, which is its default, and in TF32 with `high` and `medium`
-on CUDA. Its convolutions have a setting of their own, which is TF32 by default. JAX leaves its default to the backend, which is TF32 on CUDA: here it counts as `highest`.
+on CUDA. Its convolutions have a setting of their own, which is TF32 by default. JAX leaves its
+default to the backend, which is TF32 on CUDA: here it counts as `highest`.
 """
 
 from __future__ import annotations

@@ -25,10 +25,10 @@ from mlirfuse import builders
 from mlirfuse.builders import convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes
+from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.kernels.convolution.heuristics import gains_from_copied_image
 from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, ConvolutionProblem
 from mlirfuse.kernels.convolution_support import has_kernel
-from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops

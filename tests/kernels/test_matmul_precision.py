@@ -9,6 +9,7 @@ import pytest
 from iree.compiler import ir
 
 from helpers import kernel_runner
+from helpers.conv_text import Conv, conv_text
 from helpers.kernel_runner import draw, needs_triton, run
 from helpers.linalg_text import Function
 from mlirfuse import targets
@@ -178,10 +179,8 @@ def test_precision_of_amd():
     assert not dot_precision("f16", targets.parse("rocm:gfx942"))
 
 
-@pytest.mark.parametrize(("word", "mode"), [("auto", "tf32x3"), ("HIGH", "tf32")])
-def test_the_switch_reaches_the_kernel(word, mode):
-    text = product_text((1, 64, 64, 64), (1, 3), (3, 2), (1, 2), "f32")
-    options = FusionOptions(float32_matmul_precision=word, enable_feature=("kernels",))
+def built(text, options):
+    """The programs of the kernels of a module, of which none is built."""
     seen = []
 
     def build(program, arch):
@@ -191,6 +190,14 @@ def test_the_switch_reaches_the_kernel(word, mode):
     with ir.Context(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(triton_compiler, "build", build)
         engine.run(ir.Module.parse(text), target=SM_90, options=options)
+    return seen
+
+
+@pytest.mark.parametrize(("word", "mode"), [("auto", "tf32x3"), ("HIGH", "tf32")])
+def test_the_switch_reaches_the_kernel(word, mode):
+    text = product_text((1, 64, 64, 64), (1, 3), (3, 2), (1, 2), "f32")
+    options = FusionOptions(float32_matmul_precision=word, enable_feature=("kernels",))
+    seen = built(text, options)
     assert seen
     assert f'input_precision="{mode}"' in seen[0].source
 
@@ -267,3 +274,49 @@ def test_object_code_of_split_k():
         assert plan.before is not None
         for step in plan.kernels():
             assert ".local" not in triton_compiler.build(step.program, "sm_90").code.decode()
+
+
+@pytest.mark.parametrize(
+    ("newer", "allows", "expected"),
+    [
+        ("tf32", False, "high"),
+        ("ieee", True, "highest"),
+        ("none", True, "highest"),
+        (None, True, "high"),
+        (None, False, "highest"),
+    ],
+)
+def test_precision_of_convolutions_of_torch(monkeypatch, newer, allows, expected):
+    """PyTorch before 2.9 has no setting of convolutions apart from that of cuDNN."""
+    conv = {} if newer is None else {"conv": SimpleNamespace(fp32_precision=newer)}
+    cudnn = SimpleNamespace(allow_tf32=allows, **conv)
+    torch = SimpleNamespace(backends=SimpleNamespace(cudnn=cudnn))
+    monkeypatch.setitem(matmul_precision.sys.modules, "torch", torch)
+    assert matmul_precision.of_torch_convolutions() == expected
+
+
+@pytest.mark.parametrize(
+    ("matmul", "conv", "mode"),
+    [
+        ("auto", "auto", "tf32x3"),
+        ("high", "auto", "tf32"),
+        ("auto", "high", "tf32"),
+        ("high", "highest", "tf32x3"),
+    ],
+)
+def test_precision_of_a_convolution(matmul, conv, mode):
+    text = conv_text(Conv(2, 9, 9, 32, 32), "f32")
+    options = FusionOptions(
+        float32_matmul_precision=matmul,
+        float32_conv_precision=conv,
+        enable_feature=("kernels",),
+    )
+    seen = built(text, options)
+    assert f'input_precision="{mode}"' in seen[0].source
+
+
+def test_a_contraction_has_the_precision_of_matmuls():
+    """One of 1x1, too, whose kernel is that of convolutions."""
+    text = conv_text(Conv(2, 9, 9, 32, 32, taps=(1, 1), filter="fc"), "f32")
+    seen = built(text, FusionOptions(float32_conv_precision="high", enable_feature=("kernels",)))
+    assert all('input_precision="tf32x3"' in program.source for program in seen)

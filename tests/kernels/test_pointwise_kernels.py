@@ -273,6 +273,24 @@ def test_a_bias_is_read_once_for_the_rows_of_a_tile():
     assert program.num_warps * 32 * loop_nest.VECTOR == 1024
 
 
+def test_gathers_along_rows_have_flat_tiles():
+    """In tiles of rows and columns Triton gives the lanes of a warp to the rows."""
+    out = "tensor<512x32xf16>"
+    body = f"""
+    %out = linalg.generic {{indexing_maps = [#last, #id], {PARALLEL}}}
+        ins(%ids : tensor<32xi64>) outs(%e : {out}) {{
+    ^bb0(%i: i64, %o: f16):
+      %row = linalg.index 0 : index
+      %column = arith.index_cast %i : i64 to index
+      %v = tensor.extract %x[%row, %column] : tensor<512x64xf16>
+      linalg.yield %v : f16
+    }} -> {out}"""
+    text = region_text("%ids: tensor<32xi64>, %x: tensor<512x64xf16>", out, body)
+    source = plan_of(text).program.source
+    assert "(column // 32)" in source
+    assert "row =" not in source
+
+
 def test_halves_of_a_row_need_no_division():
     whole, half = "tensor<64x2048xf16>", "tensor<64x1024xf16>"
     cut = f"[64, 1024] [1, 1] : {whole} to {half}"

@@ -55,7 +55,7 @@ them: a subtraction of 40883295 f16 took 156 us with three scalar accesses, 95 w
 
 DIVISION_COST = {16: 1 / 4, 32: 1 / 8}
 """Bits of an element -> the cost of a division or a remainder for each, relative to a vectorized
-access: about six instructions of integers, of which an SM issues 64 a cycle, in the time of 14 bytes
+access: about six instructions of integers, of which an SM issues 64 a cycle, while it gets 14 bytes
 from memory. Most of them run while loads wait. Padding 512x10x8x408 f32 took 69 us on an H100 with
 rows of 411 as rows of tiles, and 51 with three divisions and aligned stores."""
 

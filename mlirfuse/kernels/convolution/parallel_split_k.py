@@ -27,7 +27,6 @@ from mlirfuse.kernels.matmul.parallel_split_k import (
     write_sum_of_parts,
 )
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 

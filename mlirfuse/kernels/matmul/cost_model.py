@@ -72,6 +72,14 @@ FULL_WARPS = 12
 results of their own. On an H100 `gelu(mish(x @ w))` of 1500x200x700 f16 took 8 us in tiles of
 64x32, of which an SM has four, and 12 in those of 128x64, of which it has one."""
 
+COPY_BYTES = 4
+"""Bytes of the smallest asynchronous copy to shared memory; PTX ISA, `cp.async`."""
+
+SYNCHRONOUS_WARPS = 16
+"""Warps of an SM that hide the latency of smaller loads, which a pipeline has no stages for: on an
+H100 a matmul of 3085x64x3904 f16 whose rows of A are odd took 103 us in 125 CTAs of four warps, and
+32 in cuBLAS."""
+
 OTHER_REGISTERS = 64
 """Registers of a thread beside its accumulators; ptxas, for epilogues of one or two functions."""
 
@@ -112,14 +120,17 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     rates, bits = rates_of(config, problem, target), problem.operand_bits
     block_m, block_n = config.block_m, config.block_n * problem.accumulators
     waves = -(-num_ctas(problem, config) * config.k_splits // gpu_of(target).num_sms)
-    load_a = 1 if "a" in config.aligned_copies else _narrowing(row_of_a(problem), bits)
-    load_b = 1 if "b" in config.aligned_copies else _narrowing(row_of_b(problem), bits)
+    resident = _resident_warps(config, problem, target, waves)
+    load_a, load_b = (
+        1 if name in config.aligned_copies else _loads(row, bits, resident)
+        for name, row in (("a", row_of_a(problem)), ("b", row_of_b(problem)))
+    )
     step = rates.multiply_add * block_m * block_n
     step += rates.load_a * block_m * (1 + rates.narrow_a * (load_a - 1))
     step += rates.load_b * block_n * (1 + rates.narrow_b * (load_b - 1))
     # Vectorized stores run under the main loops of other CTAs.
     stores = STORE_COST * block_m * block_n * (_narrowing(problem.n, bits) - 1)
-    waiting = max(1, FULL_WARPS / _resident_warps(config, problem, target, waves))
+    waiting = max(1, FULL_WARPS / resident)
     epilogue = INSTRUCTION_COST * problem.epilogue * block_m * block_n * waiting
     products = split_size(problem.k, config) * step
     kernel = max(waves, rates.alone) * (products + epilogue + stores)
@@ -187,6 +198,20 @@ def copy_time(elements: int, bits: int, target: Target) -> float:
 def _memory_time(size: int, target: Target) -> float:
     """The time of so many bytes to or from memory."""
     return BYTE_COST * size / gpu_of(target).num_sms
+
+
+def _loads(row: int, bits: int, warps: int) -> float:
+    """Loads of a row into shared memory for each vectorized one, as many as take its time.
+
+    Args:
+      row: elements of the row.
+      bits: their width.
+      warps: warps of an SM.
+    """
+    narrow = _narrowing(row, bits)
+    if vector_bytes(row, bits) >= COPY_BYTES:
+        return narrow
+    return narrow * max(1, SYNCHRONOUS_WARPS / warps)
 
 
 def _narrowing(row: int, bits: int) -> int:

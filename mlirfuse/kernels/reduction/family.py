@@ -4,6 +4,8 @@
 becomes
   row_kernel: whole rows in registers, of a CTA or, on Hopper, of a thread block cluster
 or
+  column_kernel: all columns of a row in one thread, of rows that have few
+or
   reduction_kernel: loops over columns; several kernels where CTAs share the columns of a row
 """
 

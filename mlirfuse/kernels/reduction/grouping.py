@@ -173,9 +173,12 @@ class Growth:
 def _is_written_by_contraction(op: ir.Operation) -> bool:
     """Whether an elementwise op is the epilogue of a contraction or the like.
 
-    An op that waits for a reduction is none: it needs all of the contraction's result.
+    An op that waits for a reduction is none: it needs all of the contraction's result. Nor is one
+    that widens elements for reductions.
     """
     if not ops.is_elementwise(op) or not fusable_neighbors.is_among_epilogues(op):
+        return False
+    if fusable_neighbors.is_widened_by_users(op):
         return False
     seen, work = {op}, [op]
     while work and len(seen) < fusable_neighbors.MAX_GROUP_OPS:

@@ -8,7 +8,6 @@
 A tile's lanes are along its contiguous side, rows or columns, whichever Triton finds from the
 pointers. Each level of dependent reductions is a loop of its own over the same columns; a mean and
 the sum of squares around it are one level, and so are a maximum and the sum of exponentials.
-Loops over single columns, of rows that have few, are unrolled: threads have rows of their own.
 
 Where the rows are too few for the device, `splits` CTAs share the columns: each level is a kernel
 that stores partial results as scratch, which the next one combines, in the same order each time.

@@ -136,15 +136,10 @@ class LoopedKernel:
     def _loops(self, *, backwards: bool = False) -> Iterator[tuple[str, Space]]:
         """The loops over whole tiles, and over the last, partial one.
 
-        Loops over single columns are unrolled, so that Triton loads what several read once.
-
         Args:
           backwards: whether the loops begin with the last columns.
         """
         columns, step = self.analysis.columns, self._block_columns
-        if step == 1:
-            yield f"for start in tl.static_range({columns}):", self._whole
-            return
         full = columns // step * step
         first, last = "0", str(columns)
         if self._split is not None:
@@ -166,12 +161,8 @@ class LoopedKernel:
         """The body of a loop over columns."""
         width = self._block_columns
         with self.writer.indented(header), self.tiles.scope(space):
-            # A loop that is unrolled has no tensor for its start.
             indices = f"tl.arange(0, {width})[None, :]"
-            text = (
-                f"{indices}{self._wide} + start" if width == 1 else f"start{self._wide} + {indices}"
-            )
-            self.writer.line(f"column = {text}")
+            self.writer.line(f"column = start{self._wide} + {indices}")
             self.writer.write(space.inside(COLUMN))
             yield
 

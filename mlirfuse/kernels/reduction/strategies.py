@@ -3,7 +3,7 @@
 `default_config` of `heuristics` distributes rows whose columns are contiguous and fit registers.
 This module decides about all others:
 
-    few columns, of which only numbers are left:                                       unrolled
+    few columns, of which only numbers are left, or whose rows are innermost:          in threads
     columns innermost, more than registers hold, or few rows of which little is left:  loop
     rows innermost, one pass and no result with columns:                               loop
     rows innermost, else: tiles of all columns, as many contiguous rows as fit registers; or loop

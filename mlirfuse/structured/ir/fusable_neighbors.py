@@ -45,6 +45,19 @@ def is_epilogue_of_compute(op: ir.Operation) -> bool:
     return False
 
 
+def is_widened_by_users(op: ir.Operation) -> bool:
+    """Whether an op only widens elements, which its users do at no cost.
+
+    Elementwise ops and reductions do; the op before it writes half the bytes.
+    """
+    if ops.scalar_names(op) != ("arith.extf", "linalg.yield"):
+        return False
+    users = ops.users(op.results[0])
+    return bool(users) and all(
+        ops.is_generic(user) and user.block == op.block and not is_compute(user) for user in users
+    )
+
+
 def is_among_epilogues(op: ir.Operation) -> bool:
     """`is_epilogue_of_compute` from a cached table, for queries about many ops of a block."""
     first = op.block.operations[0].operation

@@ -43,25 +43,11 @@ def _epilogue(question: tuple[ir.Operation, int, bool]) -> list[ir.Operation]:
         if slices.results_of(group) == [user.results[0]]:
             if len(slices.operands_of(group)) + 1 > max_operands:
                 break
-            if not _is_widened_by_users(user):
+            if not fusable_neighbors.is_widened_by_users(user):
                 fusable = len(group)
         if not permutes and not _reads_in_place(user, group):
             break
     return group[1:fusable]
-
-
-def _is_widened_by_users(op: ir.Operation) -> bool:
-    """Whether an op only widens elements, which its users do at no cost.
-
-    Elementwise ops and reductions do; the epilogue writes half the bytes.
-    """
-    if ops.scalar_names(op) != ("arith.extf", "linalg.yield"):
-        return False
-    users = ops.users(op.results[0])
-    return bool(users) and all(
-        ops.is_generic(user) and user.block == op.block and not fusable_neighbors.is_compute(user)
-        for user in users
-    )
 
 
 def with_epilogue(contraction: ir.Operation, max_operands: int) -> list[ir.Operation]:
