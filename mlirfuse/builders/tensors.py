@@ -255,7 +255,7 @@ def renumbered(groups: Sequence[Sequence[int]]) -> list[list[int]]:
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)
-    if all(len(g) == 1 for g in wanted):
+    if len(wanted) == len(ops.shape(value)):
         return value
     op = ops.defining_op(value)
     if op is not None and op.name == "tensor.expand_shape":

@@ -42,6 +42,8 @@ DEFAULT: tuple[str, ...] = (
     "shape_reshape_2",
     # Before patterns that stop at a reshape.
     "unit_dims_rewrite",
+    # Before anything groups an op that is computed in part.
+    "demanded_part_rewrite",
     # Before anything groups a user of the mask.
     "shared_mask_rewrite",
     # Before attention looks for the tensors that its operands are views of.

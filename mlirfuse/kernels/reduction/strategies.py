@@ -128,7 +128,7 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
 
 def _unrolled(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
     """A thread for each row, or for several where there are more than half of the device's."""
-    elements, warps = VECTOR, TILE_WARPS
+    elements, warps = VECTOR * 16 // problem.operand_bits, TILE_WARPS
     while elements > 1 and problem.rows < gpu.num_sms * gpu.max_threads_per_sm // 2 * elements:
         elements //= 2
     while warps > 1 and problem.rows < gpu.num_sms * gpu.warp_size * warps * elements:

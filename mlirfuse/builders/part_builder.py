@@ -1,0 +1,156 @@
+"""Ops on the part of their results that a slice needs, in place of all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.builders.slice_builder import extract_slice
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.demanded_parts import (
+    Demand,
+    Part,
+    Progression,
+    cut_of,
+    kept_dims,
+    whole,
+)
+
+_MEMOIZED = "linalg.memoized_indexing_maps"
+
+
+def compute_parts(demand: Demand) -> ir.Operation:
+    """Builds the members on their parts; the members and the slices are erased.
+
+    Returns:
+      The op that computes what the slices took.
+    """
+    parts = _Parts(demand)
+    for op in demand.members:
+        parts.build(op)
+    source = demand.cuts[0].operands[0]
+    made = parts.made[source]
+    for cut in demand.cuts:
+        with ir.InsertionPoint(cut), cut.location:
+            shape = ops.shape(cut.results[0])
+            rank = len(shape)
+            value = made
+            if rank < len(demand.part):
+                value = builders.collapse(made, _groups(demand.part, rank))
+        cut.results[0].replace_all_uses_with(value)
+        cut.erase()
+    for op in reversed(demand.members):
+        op.erase()
+    last: ir.Operation = made.owner.operation
+    return last
+
+
+def _groups(part: Part, rank: int) -> list[list[int]]:
+    """The dimensions that a slice of that rank merges: each that it drops with a neighbor."""
+    kept = kept_dims(part, rank)
+    starts = [0, *kept[1:]]
+    ends = [*kept[1:], len(part)]
+    return [list(range(start, end)) for start, end in zip(starts, ends, strict=True)]
+
+
+class _Parts:
+    """The parts that have been built.
+
+    Attributes:
+      made: result of a member -> the part of it.
+    """
+
+    def __init__(self, demand: Demand) -> None:
+        self.made: dict[ir.Value, ir.Value] = {}
+        self._demand = demand
+        self._taken: dict[tuple[ir.Value, Part], ir.Value] = {}
+
+    def build(self, op: ir.Operation) -> None:
+        """Builds a member."""
+        reads = dict(self._demand.reads[op])
+        with ir.InsertionPoint(op), op.location:
+            operands = [self._part(v, reads[v]) if v in reads else v for v in op.operands]
+            self.made[op.results[0]] = self._built(op, operands)
+
+    def _built(self, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
+        if op.name == "tensor.extract_slice":
+            taken, rank = cut_of(op), len(ops.shape(op.results[0]))
+            assert taken is not None
+            if rank == len(taken):
+                return operands[0]
+            return builders.collapse(operands[0], _groups(taken, rank))
+        if op.name == "tensor.collapse_shape":
+            return builders.collapse(operands[0], [list(g) for g in ops.reassociation(op)])
+        if op.name == "tensor.expand_shape":
+            sizes = self._sizes_of(op)
+            return builders.expand(operands[0], [list(g) for g in ops.reassociation(op)], sizes)
+        new = ir.Operation.create(
+            op.name,
+            results=[operands[-1].type],
+            operands=operands,
+            attributes={n: op.attributes[n] for n in op.attributes if n != _MEMOIZED},
+            regions=len(op.regions),
+        )
+        if not op.regions:
+            return new.results[0]
+        op.regions[0].blocks[0].append_to(new.regions[0])
+        _shift(new, self._demand.loops.get(op, {}))
+        return new.results[0]
+
+    def _sizes_of(self, op: ir.Operation) -> list[int]:
+        """The sizes of the part of a member's result."""
+        source = self._demand.cuts[0].operands[0]
+        if op.results[0] == source:
+            return [one.size for one in self._demand.part]
+        (user, *_) = (u for u in ops.users(op.results[0]) if u in self._demand.reads)
+        return [one.size for one in dict(self._demand.reads[user])[op.results[0]]]
+
+    def _part(self, value: ir.Value, part: Part) -> ir.Value:
+        """The part of a tensor: built, made anew, or cut out of it."""
+        if value in self.made:
+            return self.made[value]
+        if part == whole([size or 0 for size in ops.shape(value)]):
+            return value
+        if (value, part) not in self._taken:
+            self._taken[value, part] = _cut(value, part)
+        return self._taken[value, part]
+
+
+def _cut(value: ir.Value, part: Part) -> ir.Value:
+    """The part of a tensor that is no member's."""
+    sizes, owner = [one.size for one in part], ops.defining_op(value)
+    if owner is not None and owner.name == "tensor.empty":
+        return builders.empty(sizes, ops.element_type(value))
+    if owner is not None and owner.name == "linalg.fill":
+        empty = builders.empty(sizes, ops.element_type(value))
+        return builders.fill(owner.operands[0], empty)
+    offsets, steps = [one.offset for one in part], [one.step for one in part]
+    return extract_slice(value, offsets, sizes, steps).results[0]
+
+
+def _shift(op: ir.Operation, loops: Mapping[int, Progression]) -> None:
+    """Lets the body of an op have the indices that it had along loops that it runs in part."""
+    for inner in [view.operation for view in ops.body(op).operations]:
+        if inner.name != "linalg.index":
+            continue
+        one = loops.get(inner.attributes["dim"].value)
+        if one is None:
+            continue
+        with ir.InsertionPoint.after(inner), inner.location:
+            index = inner.results[0]
+            made: list[ir.Operation] = []
+            for name, number in (("arith.muli", one.step), ("arith.addi", one.offset)):
+                constant = ir.Operation.create(
+                    "arith.constant",
+                    results=[index.type],
+                    attributes={"value": ir.IntegerAttr.get(index.type, number)},
+                )
+                previous = made[-1].results[0] if made else index
+                made.append(
+                    ir.Operation.create(
+                        name, results=[index.type], operands=[previous, constant.results[0]]
+                    )
+                )
+        index.replace_all_uses_except(made[1].results[0], made[0])
