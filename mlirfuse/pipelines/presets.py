@@ -100,6 +100,7 @@ DEFAULT: tuple[str, ...] = (
     "weight_packing_rewrite",
     # Before a group takes the convolution.
     "filter_layout_rewrite",
+    "tf32_rounding_rewrite",
     # For a kernel, where there is one, with its padding and its batch norm.
     "convolution_fusion",
     "pooling_fusion",

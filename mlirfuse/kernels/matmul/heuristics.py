@@ -16,6 +16,7 @@ from mlirfuse.kernels.codegen.dot_precision import uses_warpgroups
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul.cost_model import (
+    LAUNCH_COST,
     num_ctas,
     row_of_a,
     row_of_b,
@@ -53,6 +54,10 @@ MIN_LONG_SPLIT_K = 4096
 
 MIN_SAVED = 0.2
 """Share of the modelled time that one more kernel has to save: the model's error, an estimate."""
+
+MIN_SAVED_BY_COPIES = 4 * LAUNCH_COST
+"""Modelled time that a copy of operands saves at least: the latency of narrow loads, which is most
+of it, was measured for operands in memory alone."""
 
 SMALLEST_TILE = MatmulConfig(64, 32, 64, 4, 1)
 """The smallest tile that is efficient."""
@@ -170,6 +175,8 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
     copying = [c for one in (*tiles, *splits) if copies for c in copy_configs(one, problem)]
     found = min(tiles, key=lambda c: time(c, problem, target))
     found = cheaper(found, splits, problem, target)
+    most = time(found, problem, target) - MIN_SAVED_BY_COPIES
+    copying = [config for config in copying if time(config, problem, target) < most]
     return cheaper(found, copying, problem, target)
 
 

@@ -33,6 +33,7 @@ from mlirfuse.kernels.reduction.cluster_sm90 import Cluster
 from mlirfuse.kernels.reduction.combiners import combined_with_init, neutral_tile
 from mlirfuse.kernels.reduction.distribution import (
     MAX_COLUMNS,
+    MAX_THREADS_PER_CTA,
     Distribution,
     distribute,
     max_columns,
@@ -77,17 +78,19 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     blocks = row_blocks(analysis, distribution.rows)
     distribution = _of_height(distribution, blocks.height)
     packed = config.packed and _can_pack(analysis, distribution, target)
+    threads = distribution.num_warps * gpu_of(target).warp_size
+    # As many threads as a CTA may have get 32 registers each where an SM holds two CTAs. On an H100
+    # a batch norm of 26x96x64x64 f16 with a residual took 30.9 us so, and 43.4 in f32 with 44.
     tiles = _HeldTiles(
         _space(analysis, blocks, distribution),
         analysis.loops,
-        TYPES if packed else computed_types(analysis),
+        TYPES if packed or threads >= MAX_THREADS_PER_CTA else computed_types(analysis),
         short=all(ops.element_type(v) in HIDING for v in analysis.results),
     )
     tiles.evict_first = config.evict_first
     cluster = Cluster(distribution.cluster_size) if distribution.cluster_size > 1 else None
     _write_indices(tiles, blocks, distribution, cluster)
     elements = distribution.rows * distribution.columns
-    threads = distribution.num_warps * gpu_of(target).warp_size
     late = packed or elements >= REGISTER_PRESSURE * threads
     _write_ops(tiles, analysis, cluster, late=late, packed=packed)
     note = f"{distribution.rows} at a time"

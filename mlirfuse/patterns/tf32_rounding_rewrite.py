@@ -1,0 +1,118 @@
+"""Round what a convolution in TF32 reads to the nearest number of TF32, where it is computed.
+
+    %t = linalg.generic {copy} ins(%x)                 tensor<NxCxHxWxf32> -> tensor<NxHxWxCxf32>
+    %y = linalg.generic {convolution} ins(%t, %w)
+  becomes
+    %t = linalg.generic {bitcast, addi, andi, select, bitcast} ins(%x)
+    %y = linalg.generic {convolution} ins(%t, %w)
+
+Root: an elementwise op of f32, such as a transposed copy or an activation, whose result a
+convolution alone reads, directly or behind its padding, that `conv_triton_kernel` computes in TF32.
+Tensor cores drop the lower 13 bits of each operand: all products are too small, by 7e-4 of a sum
+of positive terms, where cuDNN, which rounds, is off by 3e-4 in the norm. The root is a kernel that
+memory bounds, or the epilogue of one. Infinities and NaN are kept. Numerics: exact for a program
+in TF32 (the operands that it has, rounded to nearest and not to zero).
+Source: mlirfuse; cuDNN rounds its operands.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.core import FusionPass, Kind, Match, PassContext
+from mlirfuse.kernels import passes
+from mlirfuse.kernels.codegen.dot_precision import HIGHEST
+from mlirfuse.kernels.convolution_support import has_kernel
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+
+HALF, MASK, EXPONENT = 1 << 12, ~((1 << 13) - 1), 0x7F800000
+"""Half of the last place of TF32, its bits, and the exponent of f32, all ones where not finite."""
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | None:
+    """Finds an elementwise op that a convolution in TF32 alone reads."""
+    if ctx.target.float32_conv_precision == HIGHEST or ops.in_region(root):
+        return None
+    if not ops.is_elementwise(root) or len(root.results) != 1 or not ops.num_inputs(root):
+        return None
+    if ops.element_type(root.results[0]) != "f32" or ops.reads_inits(root):
+        return None
+    if None in ops.indexing_maps(root) or _is_rounded(root):
+        return None
+    value = root.results[0]
+    for _ in range(2):
+        users = ops.users(value)
+        if len(users) != 1 or users[0].block != root.block:
+            return None
+        if spread_images.surrounds(users[0]) is None:
+            break
+        value = users[0].results[0]
+    (user,) = users
+    if not convolutions.is_convolution(user) or not has_kernel(user, ctx.target):
+        return None
+    loops = convolution_loops.classify(user)
+    if not isinstance(loops, ConvolutionLoops):
+        return None
+    read = [user.operands[loops.image], user.operands[loops.filter]]
+    return Match(root, (root,)) if value in read else None
+
+
+def _is_rounded(op: ir.Operation) -> bool:
+    yielded = list(ops.body(op).operations)[-1].operation.operands[0]
+    last = ops.defining_op(yielded)
+    return last is not None and last.name == "arith.bitcast"
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the op with a rounded result."""
+    root = match.root
+    body = builders.body_of(root)
+
+    def rounded(arguments: list[ir.Value]) -> list[ir.Value]:
+        return [_rounded(body(arguments)[0])]
+
+    with ir.InsertionPoint(root), root.location:
+        new = builders.generic(
+            ops.inputs(root),
+            ops.inits(root),
+            ops.plain_maps(root),
+            ops.iterator_types(root),
+            rounded,
+        )
+    root.results[0].replace_all_uses_with(new.results[0])
+    root.erase()
+    return new
+
+
+def _rounded(value: ir.Value) -> ir.Value:
+    """A number of f32 as the nearest one of TF32; the one with the larger magnitude of two."""
+    bits = builders.scalar("arith.bitcast", [value], "i32")
+    half, mask, exponent = (_integer(number) for number in (HALF, MASK, EXPONENT))
+    above = builders.scalar("arith.addi", [bits, half], "i32")
+    near = builders.scalar("arith.andi", [above, mask], "i32")
+    power = builders.scalar("arith.andi", [bits, exponent], "i32")
+    finite = builders.scalar("arith.cmpi", [power, exponent], "i1", "1 : i64")
+    kept = builders.scalar("arith.select", [finite, near, bits], "i32")
+    return builders.scalar("arith.bitcast", [kept], "f32")
+
+
+def _integer(number: int) -> ir.Value:
+    return builders.scalar_constant(number, "i32")
+
+
+PASS = FusionPass(
+    name="tf32_rounding_rewrite",
+    summary="What convolutions in TF32 read is rounded to nearest where it is computed",
+    roots=("linalg.generic",),
+    where=ops.is_generic,
+    match=match,
+    prepare=passes.needs_provider,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    feature="kernels",
+    targets=frozenset({"cuda"}),
+    source="mlirfuse",
+)
