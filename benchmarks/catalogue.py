@@ -61,6 +61,8 @@ TIMEOUT = 60.0
 
 _PIPELINE = re.compile(r"// RUN:.*?--pipeline='?([\w,]+)")
 
+_PRECISION = re.compile(r"// RUN:.*?--float32-conv-precision=(\w+)")
+
 _INDICES = frozenset({"i1", "i32", "i64", "index"})
 """Element types that are named only if an operator has no others."""
 
@@ -114,8 +116,12 @@ def pipeline(name: str) -> str:
 
 
 def switches(name: str) -> FusionOptions:
-    """Switches that enable the pass alone, for all targets and sizes, without the fallback."""
+    """Switches that enable the pass alone, for all targets and sizes, without the fallback.
+
+    The precision of convolutions is that of its lit file.
+    """
     feature = PASSES[name].feature
+    precision = _PRECISION.search(files(name)[0].read_text(encoding="utf-8"))
     items = pipeline(name).split(",")
     if hasattr(PASSES[name].options(), "any_size"):
         items[items.index(name)] = f"{name}{{any-size=true}}"
@@ -125,6 +131,7 @@ def switches(name: str) -> FusionOptions:
         disable_feature=("fallback",),
         enable_feature=(feature,) if feature else (),
         numerics="any",
+        float32_conv_precision=precision.group(1) if precision else "auto",
     )
 
 
