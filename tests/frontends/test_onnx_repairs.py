@@ -380,6 +380,22 @@ def test_selections_and_normalizations(tmp_path):
     )
 
 
+def test_gathers_at_known_places(tmp_path):
+    """Some are slices: of the first token, of the last one, of every second one."""
+    places = {"a": 0, "b": -1, "c": [2], "d": [1, 3, 5], "e": [3, 1], "f": [-2, -1], "g": [[0]]}
+    nodes = "".join(f"y{n} = Gather<axis=1>(x, {n})\n" for n in places)
+    shapes = {n: np.asarray(at).shape for n, at in places.items()}
+    results = ", ".join(f"float[{','.join(map(str, (3, *shapes[n], 4)))}] y{n}" for n in places)
+    constants = {n: np.asarray(at, np.int64) for n, at in places.items()}
+    nodes += "z = Gather<axis=1>(k, a)"
+    check(
+        f"net (float[3,6,4] x, int64[3,6] k) => ({results}, int64[3] z) {{ {nodes} }}",
+        tmp_path,
+        [floats(3, 6, 4), np.arange(18).reshape(3, 6)],
+        **constants,
+    )
+
+
 def test_model_local_functions(tmp_path):
     model = parser.parse_model("""
       <ir_version: 10, opset_import: ["": 22, "local": 1]>

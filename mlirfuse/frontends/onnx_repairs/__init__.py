@@ -56,6 +56,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "Dropout": (elementwise.dropout,),
     "Expand": (shapes.expand,),
     "GRU": (recurrent.recurrent,),
+    "Gather": (indexing.gather,),
     "GridSample": (sampling.grid_sample,),
     "LSTM": (recurrent.recurrent,),
     "Loop": (loops.loop,),

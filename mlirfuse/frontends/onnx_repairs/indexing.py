@@ -50,6 +50,26 @@ def _clamped(index: Value, size: int) -> Value:
     return (low > size - 1).where(low.lifted(size - 1), low)
 
 
+def gather(node: Node) -> Value | None:
+    """A Gather of floats at known places that follow each other: a slice, which is no gather.
+
+    Models take the first token so; only its row is computed then.
+    """
+    value, places = node.operand(0), node.operand(1).array
+    if not value.is_float or places is None or places.ndim > 1 or not places.size:
+        return None
+    first, count = int(places.flat[0]), places.size
+    step = int(places.flat[1]) - first if count > 1 else 1
+    if step < 1 or (first < 0 and count > 1):
+        return None
+    if not np.array_equal(places.reshape(-1), first + step * np.arange(count)):
+        return None
+    axis = node.attribute("axis", 0) % value.rank
+    end = np.iinfo(np.int64).max if first == -1 else first + step * (count - 1) + 1
+    taken = value.slice(axis, first, end, step)
+    return taken if places.ndim else taken.squeeze(axis)
+
+
 def pad(node: Node) -> Value | None:
     """A padding with elements of the tensor, gathered along each axis."""
     value, pads = node.operand(0), node.operand(1)
