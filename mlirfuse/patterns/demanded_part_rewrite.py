@@ -21,7 +21,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse.builders.part_builder import compute_parts
-from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.core import FusionPass, Kind, Match, PassContext
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.demanded_parts import demand_of
 
@@ -29,18 +29,18 @@ MAX_SHARE = 0.5
 """Share of a tensor that a slice takes at most: of a larger one rows lose their alignment."""
 
 
-def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds the ops that are computed for a slice alone."""
     source, result = root.operands[0], root.results[0]
     if ops.in_region(root) or None in (*ops.shape(source), *ops.shape(result)):
         return None
     if not ops.shape(result) or 0 in ops.shape(result):
         return None
+    if ops.num_elements(result) > MAX_SHARE * ops.num_elements(source):
+        return None
     found = demand_of(root)
     if found is None or not any(map(ops.is_contraction, found.members)):
         return None
-    if ops.num_elements(result) > MAX_SHARE * ops.num_elements(source):
-        return NoMatch(Reason.NOT_PROFITABLE, "the slice takes most of the tensor")
     return Match(root, tuple([*found.members, *found.cuts]), found)
 
 

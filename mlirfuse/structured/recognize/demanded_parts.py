@@ -65,7 +65,9 @@ def demand_of(root: ir.Operation) -> Demand | None:
     if part is None:
         return None
     cuts = [op for op in ops.users(source) if op.name == _SLICE and cut_of(op) == part]
-    if any(op.block != root.block for op in cuts):
+    if len(cuts) != len(ops.users(source)) or any(op.block != root.block for op in cuts):
+        return None
+    if ops.defining_op(source) is None:
         return None
     following = _Following(cuts, {source: part})
     for view in reversed([*root.block.operations]):
