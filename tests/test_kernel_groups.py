@@ -27,7 +27,9 @@ FOR_KERNELS = sorted(
 
 def runs(name):
     """The module before and after the pass, and its report, of each part of its lit file."""
-    options = FusionOptions(pipeline=name, enable_feature=("kernels",))
+    options = FusionOptions(
+        pipeline=name, enable_feature=("kernels",), float32_conv_precision="high"
+    )
     text = (LIT / f"{name}.mlir").read_text(encoding="utf-8")
     for part in text.split("// -----"):
         with ir.Context():
