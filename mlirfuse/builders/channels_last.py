@@ -117,7 +117,7 @@ def _move(op: ir.Operation, layout: _Layout) -> None:
     with ir.InsertionPoint(op), op.location:
         image = _image(source, op, layout.image)
         if layout.filter is not None:
-            weight = _transposed(weight, layout.filter)
+            weight = transposed(weight, layout.filter)
         init = _filled(init, layout.image)
         new = ir.Operation.create(
             layout.name,
@@ -128,7 +128,7 @@ def _move(op: ir.Operation, layout: _Layout) -> None:
         )
         op.regions[0].blocks[0].append_to(new.regions[0])
         back = [layout.image.index(d) for d in range(len(layout.image))]
-        result = _transposed(new.results[0], tuple(back))
+        result = transposed(new.results[0], tuple(back))
     op.results[0].replace_all_uses_with(result)
     op.erase()
     pad = ops.defining_op(source)
@@ -143,12 +143,12 @@ def _image(value: ir.Value, user: ir.Operation, order: tuple[int, ...]) -> ir.Va
         return _spread_last(insert, order)
     pad = ops.defining_op(value)
     if pad is None or pad.name != "tensor.pad" or ops.users(value) != [user]:
-        return _transposed(value, order)
+        return transposed(value, order)
     amounts = ops.padding_amounts(pad)
     source = pad.operands[0]
     if amounts is None or None in ops.shape(source) or ops.padding_value(pad) is None:
-        return _transposed(value, order)
-    return padded(pad, _transposed(source, order), order)
+        return transposed(value, order)
+    return padded(pad, transposed(source, order), order)
 
 
 def padded(pad: ir.Operation, source: ir.Value, order: tuple[int, ...]) -> ir.Value:
@@ -188,7 +188,7 @@ def _spread_last(insert: ir.Operation, order: tuple[int, ...]) -> ir.Value:
 
     It has no dimension of one image: IREE removes this one from the inserted tensor only.
     """
-    inner = _transposed(insert.operands[0], order)
+    inner = transposed(insert.operands[0], order)
     surrounds = spread_images.spread(insert)
     assert surrounds is not None
     sizes, kind = [ops.shape(insert.results[0])[d] for d in order], ops.element_type(inner)
@@ -207,12 +207,12 @@ def _filled(value: ir.Value, order: tuple[int, ...]) -> ir.Value:
     """The initial accumulators with their dimensions in that order."""
     op = ops.defining_op(value)
     if op is None or op.name != "linalg.fill":
-        return _transposed(value, order)
+        return transposed(value, order)
     sizes = ops.shape(value)
     empty = builders.empty([sizes[d] for d in order], ops.element_type(value))
     return builders.fill(op.operands[0], empty)
 
 
-def _transposed(value: ir.Value, order: tuple[int, ...]) -> ir.Value:
+def transposed(value: ir.Value, order: tuple[int, ...]) -> ir.Value:
     """A copy of the tensor whose dimension `i` is its dimension `order[i]`."""
     return builders.transpose(value, [order.index(d) for d in range(len(order))])

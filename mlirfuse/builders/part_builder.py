@@ -34,11 +34,8 @@ def compute_parts(demand: Demand) -> ir.Operation:
     made = parts.made[source]
     for cut in demand.cuts:
         with ir.InsertionPoint(cut), cut.location:
-            shape = ops.shape(cut.results[0])
-            rank = len(shape)
-            value = made
-            if rank < len(demand.part):
-                value = builders.collapse(made, _groups(demand.part, rank))
+            groups = _groups(demand.parts[source], len(ops.shape(cut.results[0])))
+            value = builders.collapse(made, groups)
         cut.results[0].replace_all_uses_with(value)
         cut.erase()
     for op in reversed(demand.members):
@@ -69,22 +66,22 @@ class _Parts:
 
     def build(self, op: ir.Operation) -> None:
         """Builds a member."""
-        reads = dict(self._demand.reads[op])
+        reads = iter(self._demand.reads[op])  # tensors, in the order of the operands
         with ir.InsertionPoint(op), op.location:
-            operands = [self._part(v, reads[v]) if v in reads else v for v in op.operands]
+            operands = [
+                v if ops.ranked(v) is None else self._part(*next(reads)) for v in op.operands
+            ]
             self.made[op.results[0]] = self._built(op, operands)
 
     def _built(self, op: ir.Operation, operands: Sequence[ir.Value]) -> ir.Value:
         if op.name == "tensor.extract_slice":
-            taken, rank = cut_of(op), len(ops.shape(op.results[0]))
+            taken = cut_of(op)
             assert taken is not None
-            if rank == len(taken):
-                return operands[0]
-            return builders.collapse(operands[0], _groups(taken, rank))
+            return builders.collapse(operands[0], _groups(taken, len(ops.shape(op.results[0]))))
         if op.name == "tensor.collapse_shape":
             return builders.collapse(operands[0], [list(g) for g in ops.reassociation(op)])
         if op.name == "tensor.expand_shape":
-            sizes = self._sizes_of(op)
+            sizes = [one.size for one in self._demand.parts[op.results[0]]]
             return builders.expand(operands[0], [list(g) for g in ops.reassociation(op)], sizes)
         new = ir.Operation.create(
             op.name,
@@ -99,19 +96,11 @@ class _Parts:
         _shift(new, self._demand.loops.get(op, {}))
         return new.results[0]
 
-    def _sizes_of(self, op: ir.Operation) -> list[int]:
-        """The sizes of the part of a member's result."""
-        source = self._demand.cuts[0].operands[0]
-        if op.results[0] == source:
-            return [one.size for one in self._demand.part]
-        (user, *_) = (u for u in ops.users(op.results[0]) if u in self._demand.reads)
-        return [one.size for one in dict(self._demand.reads[user])[op.results[0]]]
-
     def _part(self, value: ir.Value, part: Part) -> ir.Value:
         """The part of a tensor: built, made anew, or cut out of it."""
         if value in self.made:
             return self.made[value]
-        if part == whole([size or 0 for size in ops.shape(value)]):
+        if part == whole(ops.shape(value)):
             return value
         if (value, part) not in self._taken:
             self._taken[value, part] = _cut(value, part)
@@ -140,17 +129,7 @@ def _shift(op: ir.Operation, loops: Mapping[int, Progression]) -> None:
             continue
         with ir.InsertionPoint.after(inner), inner.location:
             index = inner.results[0]
-            made: list[ir.Operation] = []
-            for name, number in (("arith.muli", one.step), ("arith.addi", one.offset)):
-                constant = ir.Operation.create(
-                    "arith.constant",
-                    results=[index.type],
-                    attributes={"value": ir.IntegerAttr.get(index.type, number)},
-                )
-                previous = made[-1].results[0] if made else index
-                made.append(
-                    ir.Operation.create(
-                        name, results=[index.type], operands=[previous, constant.results[0]]
-                    )
-                )
-        index.replace_all_uses_except(made[1].results[0], made[0])
+            step, offset = (builders.scalar_constant(n, "index") for n in (one.step, one.offset))
+            scaled = builders.scalar("arith.muli", [index, step], "index")
+            shifted = builders.scalar("arith.addi", [scaled, offset], "index")
+        index.replace_all_uses_except(shifted, scaled.owner.operation)

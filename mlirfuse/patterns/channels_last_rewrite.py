@@ -21,8 +21,7 @@ import dataclasses
 
 from iree.compiler import ir
 
-from mlirfuse import builders
-from mlirfuse.builders import convolution_builder
+from mlirfuse.builders import channels_last, convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes
 from mlirfuse.kernels.codegen.iteration_space import known_product
@@ -97,8 +96,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the copy and the convolution of it."""
     found: _Found = match.data
     with ir.InsertionPoint(found.pad or match.root), match.root.location:
-        permutation = [found.order.index(d) for d in range(len(found.order))]
-        source = builders.transpose(found.source, permutation)
+        source = channels_last.transposed(found.source, found.order)
     return convolution_builder.with_image_order(
         match.root, found.operand, found.pad, source, found.order
     )

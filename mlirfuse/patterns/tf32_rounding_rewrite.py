@@ -20,6 +20,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders.numbers import Numbers
 from mlirfuse.core import FusionPass, Kind, Match, PassContext
 from mlirfuse.kernels import passes
 from mlirfuse.kernels.codegen.dot_precision import HIGHEST
@@ -89,18 +90,11 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
 def _rounded(value: ir.Value) -> ir.Value:
     """A number of f32 as the nearest one of TF32; the one with the larger magnitude of two."""
-    bits = builders.scalar("arith.bitcast", [value], "i32")
-    half, mask, exponent = (_integer(number) for number in (HALF, MASK, EXPONENT))
-    above = builders.scalar("arith.addi", [bits, half], "i32")
-    near = builders.scalar("arith.andi", [above, mask], "i32")
-    power = builders.scalar("arith.andi", [bits, exponent], "i32")
-    finite = builders.scalar("arith.cmpi", [power, exponent], "i1", "1 : i64")
-    kept = builders.scalar("arith.select", [finite, near, bits], "i32")
-    return builders.scalar("arith.bitcast", [kept], "f32")
-
-
-def _integer(number: int) -> ir.Value:
-    return builders.scalar_constant(number, "i32")
+    f = Numbers(value.type)
+    bits = f.op("arith.bitcast", value, element="i32")
+    near = f.integer("andi", f.integer("addi", bits, HALF), MASK)
+    finite = f.compare(f.integer("andi", bits, EXPONENT), "ne", EXPONENT)
+    return f.op("arith.bitcast", f.select(finite, near, bits), element="f32")
 
 
 PASS = FusionPass(

@@ -85,3 +85,18 @@ def test_attention_of_one_query_with_a_mask(open_keys):
     mask = (torch.arange(16) < open_keys).expand(1, 1, 16, 16).contiguous()
     found = torch.as_tensor(compiled(model, (x, mask))(x, mask))
     assert torch.allclose(found, model(x, mask), atol=1e-5, equal_nan=True)
+
+
+class Products(nn.Module):
+    """Products of all pairs of rows, of which the first row is taken: both operands are one."""
+
+    def forward(self, x):
+        return torch.matmul(x, x.mT)[:, 0]
+
+
+def test_one_tensor_that_is_read_in_two_parts():
+    torch.manual_seed(2)
+    model, x = Products(), torch.randn(3, 16, 32)
+    program = compiled(model, (x,))
+    assert program.report.counts().get(PASS) == 1
+    assert torch.allclose(torch.as_tensor(program(x)), model(x), atol=1e-5)

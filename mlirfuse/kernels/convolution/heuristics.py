@@ -169,10 +169,7 @@ def gains_from_copied_image(problem: ConvolutionProblem, elements: int, target: 
       elements: elements of the image.
       target: the machine that is compiled for.
     """
-    block_k = _elements(min(BLOCK_K_BYTES), problem)
-    copied = dataclasses.replace(
-        problem, channels_last=True, k_contiguous=problem.in_channels % block_k == 0
-    )
+    copied = dataclasses.replace(problem, channels_last=True)
     now, then = (
         time(default_config(each, target), as_matmul(each), target) for each in (problem, copied)
     )

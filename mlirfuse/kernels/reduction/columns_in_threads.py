@@ -92,14 +92,7 @@ def _reduce(columns: Sequence[RowTiles], op: ir.Operation, analysis: ReductionAn
     reduction, element = analysis.reductions[op], ops.element_type(op.results[0])
     combiner, total = reduction.combiner, ""
     for tiles in columns:
-        arguments = [*tiles.arguments(op)[: ops.num_inputs(op)], None]
-        known = tiles.body.block(
-            ops.body(op),
-            arguments,
-            lambda loop, tiles=tiles: tiles.index(op, loop),  # type: ignore[misc]
-            [reduction.combine],
-        )
-        term = combiner.widened(known[reduction.term], element)
+        term = tiles.term(op, reduction)
         total = tiles.body.name(combiner.pair.format(total, term) if total else term)
     types = columns[0].body.types
     text = combined_with_init(combiner, reduction.init, total, element, types)

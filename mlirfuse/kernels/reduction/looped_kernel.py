@@ -294,12 +294,8 @@ class LoopedKernel:
     def _combine(self, op: ir.Operation, accumulator: str) -> None:
         """Combines an accumulator with the terms of a tile."""
         reduction, element = self.analysis.reductions[op], ops.element_type(op.results[0])
-        arguments = [*self.tiles.arguments(op)[: ops.num_inputs(op)], None]
-        known = self.tiles.body.block(
-            ops.body(op), arguments, lambda loop: self.tiles.index(op, loop), [reduction.combine]
-        )
         combiner = reduction.combiner
-        term = combiner.widened(known[reduction.term], element)
+        term = self.tiles.term(op, reduction)
         mask = self.tiles.space.groups[COLUMN].mask
         if mask:
             term = f"tl.where({mask}, {term}, {neutral_tile(combiner, element)})"

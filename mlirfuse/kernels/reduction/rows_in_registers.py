@@ -209,16 +209,14 @@ class _HeldTiles(RowTiles):
                 self._loaded[value, axes] = self.body.name(text)
 
 
-def _reduce(tiles: Tiles, op: ir.Operation, reduction: Reduction, cluster: Cluster | None) -> None:
+def _reduce(
+    tiles: RowTiles, op: ir.Operation, reduction: Reduction, cluster: Cluster | None
+) -> None:
     """Reduces all columns of each row."""
     combiner, element = reduction.combiner, ops.element_type(op.results[0])
-    arguments = [*tiles.arguments(op)[: ops.num_inputs(op)], None]
-    known = tiles.body.block(
-        ops.body(op), arguments, lambda loop: tiles.index(op, loop), [reduction.combine]
-    )
     mask = tiles.space.groups[COLUMN].mask or "column >= 0"
     neutral = neutral_tile(combiner, element)
-    term = combiner.widened(known[reduction.term], element)
+    term = tiles.term(op, reduction)
     text = combiner.tile.format(f"tl.where({mask}, {term}, {neutral})")
     if cluster is not None:
         text = cluster.all_reduce(text, combiner.cluster)

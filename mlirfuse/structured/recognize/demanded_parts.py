@@ -35,9 +35,9 @@ Part = tuple[Progression, ...]
 """The indices along each dimension of a tensor."""
 
 
-def whole(shape: Sequence[int]) -> Part:
-    """All of a tensor."""
-    return tuple(Progression(0, size, 1) for size in shape)
+def whole(shape: Sequence[int | None]) -> Part:
+    """All of a tensor of static sizes."""
+    return tuple(Progression(0, size or 0, 1) for size in shape)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,14 +47,14 @@ class Demand:
     Attributes:
       cuts: the slice, and those that are equal to it, in block order.
       members: the ops of whose results a part is computed, in block order.
-      part: the part of the sliced tensor.
+      parts: the part of the sliced tensor, and of each member's result.
       reads: for each member the part of each tensor that it reads.
       loops: for each member that has loops, the indices along those that it runs in part.
     """
 
     cuts: tuple[ir.Operation, ...]
     members: tuple[ir.Operation, ...]
-    part: Part
+    parts: Mapping[ir.Value, Part]
     reads: Mapping[ir.Operation, Sequence[tuple[ir.Value, Part]]]
     loops: Mapping[ir.Operation, Mapping[int, Progression]]
 
@@ -75,7 +75,7 @@ def demand_of(root: ir.Operation) -> Demand | None:
     members = tuple(reversed(following.members))
     if not members:
         return None
-    return Demand(tuple(cuts), members, part, following.reads, following.loops)
+    return Demand(tuple(cuts), members, following.parts, following.reads, following.loops)
 
 
 class _Following:
@@ -95,8 +95,8 @@ class _Following:
         if len(op.results) != 1 or op.results[0] not in self.parts:
             return
         result = op.results[0]
-        part, shape = self.parts[result], ops.shape(result)
-        if result in self._several or part == whole([size or 0 for size in shape]):
+        part = self.parts[result]
+        if result in self._several or part == whole(ops.shape(result)):
             return
         if any(user not in self._known for user in ops.users(result)):
             return
@@ -136,7 +136,7 @@ class _Following:
             return [(source, tuple(dims))]
         if op.name == "linalg.softmax":
             axis = ops.softmax_axis(op)
-            rows = part[axis] == Progression(0, ops.shape(op.results[0])[axis] or 0, 1)
+            rows = part[axis] == whole(ops.shape(op.results[0]))[axis]
             return [(value, part) for value in op.operands] if rows else None
         return self._read_by_loops(op, part)
 
@@ -153,11 +153,12 @@ class _Following:
         *_, written = maps
         if len(op.operands) != len(maps) or written is None or None in written:
             return None
-        shape = ops.shape(op.results[0])
         loops = {
             loop: each
-            for loop, each, size in zip(written, part, shape, strict=True)
-            if loop is not None and each != Progression(0, size or 0, 1)
+            for loop, each, every in zip(
+                written, part, whole(ops.shape(op.results[0])), strict=True
+            )
+            if loop is not None and each != every
         }
         found = []
         for value, index_map in zip(op.operands, maps, strict=True):
@@ -165,9 +166,7 @@ class _Following:
                 continue
             needed = tuple(
                 every if loop is None else loops.get(loop, every)
-                for loop, every in zip(
-                    index_map or (), whole([s or 0 for s in ops.shape(value)]), strict=True
-                )
+                for loop, every in zip(index_map or (), whole(ops.shape(value)), strict=True)
             )
             found.append((value, needed))
         self.loops[op] = loops
@@ -185,7 +184,7 @@ def cut_of(op: ir.Operation) -> Part | None:
 
 
 def _of_slice(taken: Part, part: Part) -> Part:
-    """The part of a tensor that is a part of its slice, which drops no dimension."""
+    """The part of a tensor that is a part of its slice."""
     if len(taken) != len(part):
         part = _with_dropped(taken, part)
     return tuple(
