@@ -16,6 +16,7 @@ from mlirfuse.builders import channels_last, codegen_repairs, empty_grids
 from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import OWN_FEATURES, FusionOptions
+from mlirfuse.structured.recognize import convolutions
 from mlirfuse.support import stages
 from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.support.subprocess import run_tool
@@ -54,6 +55,16 @@ class Compiler:
         """Whether `normalize` makes channels the last dimension of images, for our kernels."""
         available = self.target.cpu is not None or triton_compiler.available(self.target)
         return self.options.feature("kernels") and available and not self.keeps_layout
+
+    @property
+    def _distinguishes_convolutions(self) -> bool:
+        """Whether our kernels multiply f32 in another way for convolutions than for matmuls."""
+        convolution, matmul = (
+            self.options.float32_conv_precision,
+            self.options.float32_matmul_precision,
+        )
+        kernels = self.options.feature("kernels") and triton_compiler.available(self.target)
+        return kernels and convolution not in ("auto", matmul)
 
     def flags(self, *, fused: bool, data_tiling: bool = True) -> tuple[str, ...]:
         """Arguments for the target and the features.
@@ -124,6 +135,11 @@ class Compiler:
         if moves_channels and self.target.cpu is not None:
             moved = output.with_suffix(".channels")
             source = self._rewritten(source, moved, "channels_last", channels_last.move_channels)
+        if self._distinguishes_convolutions:
+            named = output.with_suffix(".named")
+            source = self._rewritten(
+                source, named, "names of convolutions", convolutions.name_convolutions
+            )
         self._run(
             "global-optimization",
             source,

@@ -13,6 +13,7 @@ the ends of the program, where most of them meet.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -20,6 +21,7 @@ from mlirfuse import builders
 from mlirfuse.builders.destination_builder import insert as insert_slice
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import spread_images
+from mlirfuse.structured.recognize.spread_images import Surround
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,6 +153,23 @@ def _image(value: ir.Value, user: ir.Operation, order: tuple[int, ...]) -> ir.Va
     return padded(pad, transposed(source, order), order)
 
 
+def surrounded(zeros: ir.Operation, source: ir.Value, order: tuple[int, ...]) -> ir.Value:
+    """A tensor with the zeros of an image that has its dimensions in some order.
+
+    Args:
+      zeros: the op that puts zeros around or between the elements of the image, as
+        `spread_images.producer` has it; a `tensor.pad` loses its region.
+      source: the tensor.
+      order: for each dimension of the tensor that of the image.
+    """
+    if zeros.name == "tensor.pad":
+        return padded(zeros, source, order)
+    surrounds = spread_images.spread(zeros)
+    assert surrounds is not None
+    sizes, held = ops.shape(zeros.results[0]), [surrounds[d] for d in order]
+    return _spread_into([sizes[d] for d in order], source, held)
+
+
 def padded(pad: ir.Operation, source: ir.Value, order: tuple[int, ...]) -> ir.Value:
     """The padding of a tensor with the dimensions of another one in some order.
 
@@ -191,16 +210,24 @@ def _spread_last(insert: ir.Operation, order: tuple[int, ...]) -> ir.Value:
     inner = transposed(insert.operands[0], order)
     surrounds = spread_images.spread(insert)
     assert surrounds is not None
-    sizes, kind = [ops.shape(insert.results[0])[d] for d in order], ops.element_type(inner)
+    sizes = [ops.shape(insert.results[0])[d] for d in order]
     first = 1 if sizes[0] == 1 else 0
     held = [surrounds[d] for d in order][first:]
     groups = [[0, 1], *([d] for d in range(2, len(sizes)))]
     if first:
         inner = builders.collapse(inner, groups)
-    zero = builders.scalar_constant(0, kind)
-    whole = builders.fill(zero, builders.empty(sizes[first:], kind))
-    new = insert_slice(inner, whole, [s.low for s in held], [s.stride for s in held]).results[0]
+    new = _spread_into(sizes[first:], inner, held)
     return builders.expand(new, groups, sizes) if first else new
+
+
+def _spread_into(
+    sizes: Sequence[int | None], source: ir.Value, surrounds: Sequence[Surround]
+) -> ir.Value:
+    """A tensor of such sizes: the elements of another one with zeros around and between them."""
+    kind = ops.element_type(source)
+    zeros = builders.fill(builders.scalar_constant(0, kind), builders.empty(sizes, kind))
+    lows, strides = [s.low for s in surrounds], [s.stride for s in surrounds]
+    return insert_slice(source, zeros, lows, strides).results[0]
 
 
 def _filled(value: ir.Value, order: tuple[int, ...]) -> ir.Value:

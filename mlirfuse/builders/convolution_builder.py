@@ -117,8 +117,9 @@ def with_image_order(
     Args:
       root: a generic; it is erased.
       operand: index of its operand that is the image.
-      pad: the padding of the image, for it alone; erased. None without one.
-      source: the tensor in the other order, before the padding.
+      pad: the op that puts zeros around or between the elements of the image, for it alone;
+        erased. None without one.
+      source: the tensor in the other order, without those zeros.
       order: for each dimension of the tensor that of the image, before the split.
       split: the `tensor.expand_shape` of the image behind the padding, for it alone; erased. None
         without one.
@@ -126,7 +127,7 @@ def with_image_order(
     maps = [attribute.value for attribute in root.attributes["indexing_maps"]]
     old = maps[operand]
     with ir.InsertionPoint(root), root.location:
-        image = source if pad is None else channels_last.padded(pad, source, order)
+        image = source if pad is None else channels_last.surrounded(pad, source, order)
         if split is not None:
             groups, sizes = ops.reassociation(split), ops.shape(split.results[0])
             dims = [groups[d] for d in order]

@@ -6,12 +6,13 @@
     %y = linalg.generic {convolution} ins(%t, %w)      reads (n, h + i, w + j, c)
 
 Root: a convolution with taps and without groups, of element types and loops that
-`conv_triton_kernel` supports, whose image, before its padding, has its pixels innermost. IREE moves
-the transposes of an image that is not padded through the convolution to its filter and its result,
-where they meet nothing. A kernel then loads single elements, as taps shift rows of pixels, and
-tensor cores of Hopper read no f32 that is contiguous along M. The copy pays where the modelled time
-of the kernel is shorter by more than the image takes to be read and written. Static sizes; T f16,
-bf16, f32. Numerics: exact (the same elements and accumulation).
+`conv_triton_kernel` supports, whose image has its pixels innermost, without the zeros around it
+and, of a transposed convolution, between its elements. IREE moves the transposes of an image that
+has no `tensor.pad` through the convolution to its filter and its result, where they meet nothing. A
+kernel then loads single elements, as taps shift rows of pixels, and tensor cores of Hopper read no
+f32 that is contiguous along M. The copy pays where the modelled time of the kernel is shorter by
+more than the image takes to be read and written. Static sizes; T f16, bf16, f32. Numerics: exact
+(the same elements and accumulation).
 Source: mlirfuse.
 """
 
@@ -24,9 +25,9 @@ from iree.compiler import ir
 from mlirfuse.builders import channels_last, convolution_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.codegen.iteration_space import known_product
+from mlirfuse.kernels.convolution.analysis import problem_alone
 from mlirfuse.kernels.convolution.heuristics import gains_from_copied_image
-from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, ConvolutionProblem
+from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
 from mlirfuse.kernels.convolution_support import has_kernel
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
@@ -39,8 +40,8 @@ class _Found:
 
     Attributes:
       operand: index of the operand.
-      pad: its padding; None without one.
-      source: the image before its padding.
+      pad: the op that puts zeros around or between its elements; None without one.
+      source: the image without those zeros.
       order: its dimensions with the channels last.
     """
 
@@ -67,25 +68,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     image = root.operands[loops.image]
     pad = spread_images.producer(image, root)
-    if pad is not None and pad.name != "tensor.pad":
-        return None
+    surrounds = () if pad is None else spread_images.surrounds(pad) or ()
     source = image if pad is None else pad.operands[0]
-    sizes = ops.loop_sizes(root)
-    taps = known_product([sizes[loop] for loop in loops.tap_loops])
-    known = [size for size in sizes if size is not None]
-    if len(known) != len(sizes) or None in ops.shape(source) or taps == 1:
+    problem = problem_alone(root, loops, surrounds)
+    if problem is None or None in ops.shape(source) or not loops.tap_loops:
         return None
-    if known[channels] < PACKED_CHANNELS:
+    if problem.in_channels < PACKED_CHANNELS:
         return None
-    problem = ConvolutionProblem(
-        known_product([sizes[loop] for loop in loops.m_loops]),
-        known[loops.n_loop],
-        known[channels],
-        taps,
-        channels_last=False,
-        k_contiguous=False,
-        operand_bits=ops.element_bits(image),
-    )
     if not gains_from_copied_image(problem, ops.num_elements(source), ctx.target):
         return NoMatch(Reason.NOT_PROFITABLE, "the copy of the image takes longer than it saves")
     order = (*(d for d in range(rank) if d != place), place)

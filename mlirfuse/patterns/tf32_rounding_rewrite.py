@@ -7,7 +7,8 @@
     %y = linalg.generic {convolution} ins(%t, %w)
 
 Root: an elementwise op of f32, such as a transposed copy or an activation, whose result a
-convolution alone reads, directly or behind its padding, that `conv_triton_kernel` computes in TF32.
+convolution alone reads, directly or behind its padding, that a kernel computes in TF32: not that of
+groups with few channels, but that of a contraction, too, which IREE makes of a filter of 1x1.
 Tensor cores drop the lower 13 bits of each operand: all products are too small, by 7e-4 of a sum
 of positive terms, where cuDNN, which rounds, is off by 3e-4 in the norm. The root is a kernel that
 memory bounds, or the epilogue of one. Infinities and NaN are kept. Numerics: exact for a program
@@ -24,10 +25,12 @@ from mlirfuse.builders.numbers import Numbers
 from mlirfuse.core import FusionPass, Kind, Match, PassContext
 from mlirfuse.kernels import passes
 from mlirfuse.kernels.codegen.dot_precision import HIGHEST
+from mlirfuse.kernels.convolution.analysis import problem_alone
 from mlirfuse.kernels.convolution_support import has_kernel
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
+from mlirfuse.targets.base import Target
 
 HALF, MASK, EXPONENT = 1 << 12, ~((1 << 13) - 1), 0x7F800000
 """Half of the last place of TF32, its bits, and the exponent of f32, all ones where not finite."""
@@ -51,14 +54,21 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
         if spread_images.surrounds(users[0]) is None:
             break
         value = users[0].results[0]
-    (user,) = users
-    if not convolutions.is_convolution(user) or not has_kernel(user, ctx.target):
-        return None
-    loops = convolution_loops.classify(user)
+    return Match(root, (root,)) if value in _multiplied(users[0], ctx.target) else None
+
+
+def _multiplied(user: ir.Operation, target: Target) -> list[ir.Value]:
+    """The operands of a convolution that tensor cores multiply; none for other ops."""
+    if not convolutions.is_from_convolution(user):
+        return []
+    if not convolutions.is_convolution(user):
+        return ops.inputs(user) if ops.is_contraction(user) else []
+    loops = convolution_loops.classify(user) if has_kernel(user, target) else None
     if not isinstance(loops, ConvolutionLoops):
-        return None
-    read = [user.operands[loops.image], user.operands[loops.filter]]
-    return Match(root, (root,)) if value in read else None
+        return []
+    problem = problem_alone(user, loops)
+    direct = problem is not None and problem.is_direct
+    return [] if direct else [user.operands[loops.image], user.operands[loops.filter]]
 
 
 def _is_rounded(op: ir.Operation) -> bool:

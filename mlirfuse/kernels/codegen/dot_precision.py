@@ -33,13 +33,14 @@ _PRECISIONS: Mapping[str, Mapping[str, str]] = {
     "cuda": {HIGHEST: THREE_PRODUCTS, "high": "tf32", "medium": "tf32"},
     "rocm": {HIGHEST: "ieee", "high": "tf32", "medium": "tf32"},
 }
-"""Target -> `Target.float32_matmul_precision` -> input precision."""
+"""Target -> `Target.float32_matmul_precision`, or that of convolutions -> input precision."""
 
 
 def dot_precision(
     operand_type: str,
     target: Target,
     *,
+    of_convolution: bool = False,
     block_m: int = 0,
     num_warps: int = 0,
     b_k_contiguous: bool = True,
@@ -48,28 +49,18 @@ def dot_precision(
 
     Args:
       operand_type: element type of the operands.
-      target: the machine, with the precision that was asked for.
+      target: the machine, with the precisions that were asked for.
+      of_convolution: whether the model has a convolution, which has a precision of its own.
       block_m: rows of A.
       num_warps: warps of a CTA.
       b_k_contiguous: whether elements of B along K are contiguous in memory.
     """
     if operand_type != "f32":
         return ""
-    found = _PRECISIONS[target.name][target.float32_matmul_precision]
+    word = target.float32_conv_precision if of_convolution else target.float32_matmul_precision
+    found = _PRECISIONS[target.name][word]
     six = not b_k_contiguous and uses_warpgroups(block_m, num_warps, target)
     return SIX_PRODUCTS if found == THREE_PRODUCTS and six else found
-
-
-def convolution_precision(operand_type: str, target: Target) -> str:
-    """The input precision of `tl.dot` in a convolution; empty for types that have no choice.
-
-    Args:
-      operand_type: element type of the operands.
-      target: the machine, with the precision that was asked for.
-    """
-    if operand_type != "f32":
-        return ""
-    return _PRECISIONS[target.name][target.float32_conv_precision]
 
 
 def uses_warpgroups(block_m: int, num_warps: int, target: Target) -> bool:

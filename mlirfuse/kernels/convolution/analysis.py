@@ -230,6 +230,33 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
     )
 
 
+def problem_alone(
+    op: ir.Operation, loops: ConvolutionLoops, surrounds: Sequence[Surround] = ()
+) -> ConvolutionProblem | None:
+    """The problem of a convolution without what may be fused with it; None for dynamic sizes.
+
+    Args:
+      op: the convolution.
+      loops: its loops.
+      surrounds: zeros around and between the elements of its image, by dimension.
+    """
+    sizes = [size for size in ops.loop_sizes(op) if size is not None]
+    if len(sizes) != len(ops.loop_sizes(op)):
+        return None
+    channels, taps = loops.channel_loop, known_product([sizes[n] for n in loops.tap_loops])
+    return ConvolutionProblem(
+        known_product([sizes[n] for n in loops.m_loops]),
+        1 if loops.n_loop is None else sizes[loops.n_loop],
+        1 if channels is None else sizes[channels],
+        # An output of a transposed convolution reads the taps of one residue class of its strides.
+        -(-taps // known_product([surround.stride for surround in surrounds])),
+        channels_last=channels is not None and loops.image_dims[-1] == ((channels, 1),),
+        k_contiguous=False,
+        operand_bits=ops.element_bits(op.operands[loops.image]),
+        groups=known_product([sizes[n] for n in loops.group_loops]),
+    )
+
+
 def _has_narrow_rows(analysis: Analysis) -> bool:
     """Whether the filter has rows of channels that a copy would align."""
     bits = ops.element_bits(analysis.filter)

@@ -7,7 +7,8 @@
 
 The columns of a tile are the innermost dimensions of the result, rows all others: positions along
 an image's width with channels first, groups with channels last. Output channels of a group are
-accumulators of the same thread, which loads an element of the image once for all of them. There
+accumulators of the same thread, which loads an element of the image once for all of them; with
+channels first a tile then has one group of one image, so that a weight is a scalar. There
 are no matrix instructions: each tap is one load of a tile, coalesced as the result is; neighbouring
 taps overlap in the L1 cache. The accumulators are f32.
 """
@@ -43,8 +44,9 @@ from mlirfuse.kernels.convolution.tile import ENTRY, Tile, tile_in
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 
-ROWS, COLUMNS, OUTPUTS = 0, 1, 2
-"""The groups of the iteration space: rows and columns of a tile, output channels of a group."""
+ROWS, COLUMNS, OUTPUTS, IMAGES = 0, 1, 2, 3
+"""The groups of the iteration space: rows and columns of a tile, output channels of a group, and
+images with their groups of channels, where a tile has one of them."""
 
 MIN_COLUMNS = 64
 """Columns below which the columns of a tile span another dimension of the result."""
@@ -81,6 +83,16 @@ class _Grid:
         """Tiles along the columns."""
         return -(-self.count(COLUMNS) // self.blocks[COLUMNS])
 
+    @property
+    def images(self) -> int:
+        """Images times groups of channels, where a tile has one of them; else one."""
+        return known_product(self.space.groups[IMAGES].sizes)
+
+    @property
+    def tiles_per_image(self) -> int:
+        """Tiles of a residue class of such an image."""
+        return -(-self.count(ROWS) // self.blocks[ROWS]) * self.tiles_per_row
+
 
 def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
     """Plans the kernel of a convolution.
@@ -99,7 +111,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
         grid.count(ROWS),
         grid.blocks[ROWS],
         (0,) if analysis.is_dynamic else (),
-        grid.tiles_per_row * taps.residues.count,
+        grid.tiles_per_row * taps.residues.count * grid.images,
     )
     return tile.tiles.plan(
         ENTRY,
@@ -123,8 +135,14 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     split = len(sizes) - 1
     while split > 1 and known_product(sizes[split:]) < MIN_COLUMNS:
         split -= 1
-    parts = (sizes[:split] or (1,), sizes[split:])
-    axes = {loop: (ROWS, n) if n < split else (COLUMNS, n - split) for n, loop in enumerate(out)}
+    first = _apart(analysis, out, split)
+    parts = (sizes[first:split] or (1,), sizes[split:])
+    starts = [(IMAGES, 0)] * first + [(ROWS, first)] * (split - first)
+    starts += [(COLUMNS, split)] * (len(out) - split)
+    axes: dict[int, Axis] = {
+        loop: (group, n - start)
+        for n, (loop, (group, start)) in enumerate(zip(out, starts, strict=True))
+    }
     if n_loop is not None:
         axes[n_loop] = OUTPUTS, 0
     strided = taps.residues.strides()
@@ -132,10 +150,14 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
         {axes[loop][1]: stride for loop, stride in strided.items() if axes[loop][0] == group}
         for group in (ROWS, COLUMNS)
     )
-    width = tile_width(known_product(class_sizes(parts[COLUMNS], columns)), config.block_n)
-    height = max(1, config.block_m * config.block_n // width)
+    positions, area = known_product(class_sizes(parts[COLUMNS], columns)), config.block_m
+    area *= config.block_n
+    width = tile_width(positions, config.block_n)
+    height = max(1, area // width)
     if not analysis.is_dynamic:
         height = min(height, power_of_two(known_product(class_sizes(parts[ROWS], rows))))
+    if first:
+        width = max(width, tile_width(positions, area // height))
     space = Space(
         (
             Group("row", parts[ROWS], "" if is_exact(parts[ROWS], rows, height) else "row_mask"),
@@ -145,9 +167,27 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
                 "" if is_exact(parts[COLUMNS], columns, width) else "column_mask",
             ),
             Group("output" if analysis.out_channels > 1 else "", (analysis.out_channels,)),
+            Group("image" if first else "", sizes[:first]),
         )
     )
     return _Grid(space, axes, (rows, columns), (height, width))
+
+
+def _apart(analysis: Analysis, out: Sequence[int], split: int) -> int:
+    """Loops of the result's first dimensions of which a tile has one iteration.
+
+    These are the images and groups of channels, where groups have several output channels, so that
+    all elements of a thread have the same weights. With channels last the columns are groups.
+
+    Args:
+      analysis: the convolution.
+      out: the loops of its result, without output channels of a group.
+      split: those that are rows.
+    """
+    places = [out.index(loop) for loop in analysis.loops.group_loops]
+    if analysis.out_channels == 1 or analysis.is_dynamic or max(places) >= split:
+        return 0
+    return max(places) + 1
 
 
 def _write_placement(writer: Writer, analysis: Analysis, grid: _Grid, taps: Taps) -> dict[int, str]:
@@ -158,6 +198,11 @@ def _write_placement(writer: Writer, analysis: Analysis, grid: _Grid, taps: Taps
     """
     wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
     pid, classes = "tl.program_id(0)", taps.residues.count
+    image = grid.space.groups[IMAGES].flat
+    if image:
+        tiles, cast = grid.tiles_per_image * classes, ".to(tl.int64)" if wide else ""
+        writer.line(f"{image} = ({pid} // {tiles}){cast}")
+        pid = f"({pid} % {tiles})"
     if taps.residues.dims:
         writer.line(f"{CLASS} = {pid} % {classes}")
         taps.residues.write(writer)
@@ -197,28 +242,34 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
     for output in range(outputs):
         writer.line(f"accumulator{output} = tl.zeros({shape}, tl.float32)")
     read = {axis[0] for axis, _ in parts}
-    mask_a = [*(group.mask for group in grid.space.groups), *masks, *taps.tap_masks("", "column")]
-    mask_b = _mask(
-        [grid.space.groups[group].mask for group in sorted(read)] + taps.tap_masks("", "column")
-    )
     sizes = (*taps.sizes, analysis.in_channels)
+    unrolled = [_is_unrolled(known_product(sizes[level:]), outputs) for level in range(len(sizes))]
+    asked = [unrolled[tap] for tap in range(len(taps.sizes))]
+    mask_a = [group.mask for group in grid.space.groups] + masks
+    mask_a += taps.residues.tap_masks(asked, tile="column")
+    tile_b = next((grid.space.groups[n].flat for n in (COLUMNS, ROWS) if n in read), "")
+    mask_b = [grid.space.groups[group].mask for group in sorted(read)]
+    mask_b += taps.residues.tap_masks(asked, tile=tile_b)
     with contextlib.ExitStack() as loops:
         for level, size in enumerate(sizes):
             name = taps.loop_name(level) if level < len(taps.sizes) else "channel"
-            count = known_product(sizes[level:])
-            unrolled = count <= MAX_UNROLLED and (
-                outputs == 1 or count * outputs <= MAX_UNROLLED_SUMS
-            )
-            kind = "tl.static_range" if unrolled else "range"
-            loops.enter_context(writer.indented(f"for {name} in {kind}({size}):"))
+            trips = f"tl.static_range({size})"
+            if not unrolled[level]:
+                trips = f"range({taps.class_sizes[level] if level < len(taps.sizes) else size})"
+            loops.enter_context(writer.indented(f"for {name} in {trips}:"))
         taps.write_class_taps(writer)
         a = f"tl.load({tile.image} + (image_offset + {taps.image_offset('')}){_mask(mask_a)})"
         writer.line(f"a = {a}.to(tl.float32)")
         for output in range(outputs):
             offset = f"filter_offset + {taps.filter_offset('')}"
             offset += f" + {output * apart}" if output else ""
-            writer.line(f"b = tl.load({tile.filter} + ({offset}){mask_b}).to(tl.float32)")
+            writer.line(f"b = tl.load({tile.filter} + ({offset}){_mask(mask_b)}).to(tl.float32)")
             writer.line(f"accumulator{output} += a * b")
+
+
+def _is_unrolled(count: int, outputs: int) -> bool:
+    """Whether a loop is unrolled that has so many iterations, with those of loops inside it."""
+    return count <= MAX_UNROLLED and (outputs == 1 or count * outputs <= MAX_UNROLLED_SUMS)
 
 
 def _write_epilogue(tile: Tile) -> None:

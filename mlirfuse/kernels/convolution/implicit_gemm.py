@@ -7,11 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlirfuse.kernels.codegen.dot_precision import (
-    convolution_precision,
-    dot_precision,
-    precision_argument,
-)
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     known_product,
@@ -37,10 +33,12 @@ MIN_BLOCK_K = 16
 
 
 def precision_of(analysis: Analysis, target: Target) -> str:
-    """The input precision of the products: a contraction, like one of 1x1, has that of matmuls."""
-    kind = ops.element_type(analysis.image)
-    chosen = convolution_precision if convolutions.is_convolution(analysis.op) else dot_precision
-    return chosen(kind, target)
+    """The input precision of the products, which may be a contraction's with strides."""
+    return dot_precision(
+        ops.element_type(analysis.image),
+        target,
+        of_convolution=convolutions.is_from_convolution(analysis.op),
+    )
 
 
 def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:

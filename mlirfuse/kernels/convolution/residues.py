@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.convolution.analysis import Analysis
@@ -137,18 +137,20 @@ class Residues:
             writer.line(f"residue{dim} = {text}" + (f" % {residue.stride}" if ordinal else ""))
             residue.write(writer, dim)
 
-    def tap_masks(self, suffix: str, tile: str) -> list[str]:
+    def tap_masks(self, asked: Sequence[bool], suffix: str = "", tile: str = "") -> list[str]:
         """The conditions under which a tap exists, for loops over the taps of the largest class.
 
         Args:
-          suffix: makes tiles of the ordinal of a tap that is no scalar.
-          tile: a tile that gives a condition on scalars its shape.
+          asked: for each loop of taps whether it is such a loop, not one over those of the class.
+          suffix: makes tiles of the ordinals of taps that are no scalars.
+          tile: a tile that gives a condition on scalars its shape; empty for scalars.
         """
         found = []
         for dim, residue in self.dims.items():
-            if residue.divides:
+            if residue.divides or (residue.tap is not None and not asked[residue.tap]):
                 continue
-            ordinal = f"step{residue.tap}{suffix}" if residue.tap is not None else "0"
-            shape = "" if suffix and residue.tap is not None else f" + 0 * {tile}"
-            found.append(f"({ordinal}{shape} < taps{dim})")
+            ordinal = "0" if residue.tap is None else f"step{residue.tap}"
+            tiled = suffix if residue.tap is not None else ""
+            shape = f" + 0 * {tile}" if tile and not tiled else ""
+            found.append(f"({ordinal}{tiled}{shape} < taps{dim})")
         return found

@@ -239,15 +239,14 @@ class Taps:
                 writer.line(f"tap{residue.tap} = first{dim} + {step}")
 
     def tap_masks(self, suffix: str, tile: str) -> list[str]:
-        """The conditions under which a class has the tap; none where only its own are computed.
+        """The conditions under which a class has packed taps; none where only its own are computed.
 
         Args:
-          suffix: makes a tile of packed taps.
+          suffix: makes a tile of their ordinals.
           tile: a tile that gives a condition on scalars its shape.
         """
-        if not self.packed and not self.apart:
-            return []
-        return self.residues.tap_masks(suffix if self.packed else "", tile)
+        every = [True] * len(self.sizes)
+        return self.residues.tap_masks(every, suffix, tile) if self.packed else []
 
     def image_offset(self, suffix: str) -> str:
         """The offset of a block of K from `image_offset`; `suffix` makes a tile of its elements."""

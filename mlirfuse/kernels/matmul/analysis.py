@@ -18,6 +18,7 @@ from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.kernels.codegen.tile_writer import computing, returned
 from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M, MatmulProblem, bucket_m
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
 
 _LOOPS = "a contraction without one dimension each of M and N, and one or two of K"
 
@@ -102,6 +103,11 @@ class MatmulAnalysis:
     prologue: tuple[ir.Operation, ...]
     epilogue: tuple[ir.Operation, ...]
     results: tuple[ir.Value, ...]
+
+    @property
+    def is_convolution(self) -> bool:
+        """Whether the model has a convolution, of 1x1, where the region has a contraction."""
+        return convolutions.is_from_convolution(self.contraction)
 
     @property
     def m(self) -> int | None:

@@ -23,7 +23,7 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans the kernel."""
-    precision = dot_precision(analysis.operand_type, target)
+    precision = dot_precision(analysis.operand_type, target, of_convolution=analysis.is_convolution)
     copies = aligned_copies.copies_of(analysis, config)
     kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
     read = [*copies.values()]

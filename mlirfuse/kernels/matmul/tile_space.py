@@ -53,6 +53,7 @@ def precision_of(analysis: MatmulAnalysis, config: MatmulConfig, target: Target)
     return dot_precision(
         analysis.operand_type,
         target,
+        of_convolution=analysis.is_convolution,
         block_m=config.block_m,
         num_warps=config.num_warps,
         b_k_contiguous=problem_of(analysis).b_k_contiguous,

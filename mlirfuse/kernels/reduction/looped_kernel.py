@@ -1,8 +1,8 @@
 """The lines of a kernel that loops over the columns of a block of rows.
 
 Accumulators have the shape of a tile; after the loop their lanes are reduced to rows, once. A sum
-around a value of rows has the `Moments` or `Exponentials` of each lane for its accumulator, and is
-finished where this value is known.
+around a value of rows has the `Moments` or `Exponentials` of each lane for its accumulator, a
+position of a value of rows the `Positions`; it is finished where this value is known.
 """
 
 from __future__ import annotations
@@ -18,9 +18,15 @@ from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
-from mlirfuse.kernels.reduction.centered_sums import BodyValue, CenteredSum
+from mlirfuse.kernels.reduction.body_values import BodyValue
+from mlirfuse.kernels.reduction.centered_sums import CenteredSum
 from mlirfuse.kernels.reduction.combiners import Combiner, combined_with_init, neutral_tile
 from mlirfuse.kernels.reduction.exponentials import Exponentials, no_exponentials
+from mlirfuse.kernels.reduction.extreme_positions import (
+    ExtremePosition,
+    Positions,
+    no_positions,
+)
 from mlirfuse.kernels.reduction.moments import Moments, no_moments
 from mlirfuse.kernels.reduction.partial_results import PartialResults, Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
@@ -29,6 +35,10 @@ from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
+
+
+Parts = Moments | Exponentials | Positions
+"""The accumulator of a sum around a value of rows, or of a position."""
 
 
 class LoopTiles(RowTiles):
@@ -89,7 +99,7 @@ class LoopedKernel:
         self.analysis = analysis
         self.levels = levels
         self.combined: dict[ir.Operation, str] = {}
-        self.parts: dict[ir.Operation, Moments | Exponentials] = {}
+        self.parts: dict[ir.Operation, Parts] = {}
         self.needed = set(analysis.group)
         self.blocks = row_blocks(analysis, block_rows)
         self._block_columns = block_columns
@@ -180,13 +190,16 @@ class LoopedKernel:
                 names[op] = self.tiles.body.name(neutral_tile(combiner, element, f"{[*shape]}"))
         for op in (*each.ops, *names):
             self.tiles.hoist(op)
-        shifts = self._shifts({op: found for op, found in centered.items() if found.squared})
-        for op in centered:
-            self.parts[op] = (
-                no_moments(self.writer, shape, shifts[op])
-                if op in shifts
-                else no_exponentials(self.writer, shape)
-            )
+        shifts = self._shifts(
+            {op: found for op, found in centered.items() if _is_of_squares(found)}
+        )
+        for op, found in centered.items():
+            if isinstance(found, ExtremePosition):
+                self.parts[op] = no_positions(self.writer, shape, found.combiner)
+            elif found.squared:
+                self.parts[op] = no_moments(self.writer, shape, shifts[op])
+            else:
+                self.parts[op] = no_exponentials(self.writer, shape)
         for header, space in self._loops():
             with self._columns(header, space):
                 self._write_columns(each)
@@ -206,7 +219,9 @@ class LoopedKernel:
         """The combiner of a reduction, and the type of its result's elements."""
         return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
 
-    def _shifts(self, centered: Mapping[ir.Operation, CenteredSum]) -> dict[ir.Operation, str]:
+    def _shifts(
+        self, centered: Mapping[ir.Operation, CenteredSum | ExtremePosition]
+    ) -> dict[ir.Operation, str]:
         """The mean of the first values of each row, of those of the CTA.
 
         They fill a tile like those of the loop, so that Triton gives all of them one layout: with
@@ -239,18 +254,20 @@ class LoopedKernel:
                 for op, name in values.items()
             }
 
-    def _add_to_parts(self, centered: Mapping[ir.Operation, CenteredSum]) -> None:
+    def _add_to_parts(self, centered: Mapping[ir.Operation, CenteredSum | ExtremePosition]) -> None:
         """Adds the values of a tile to the accumulators of its lanes."""
         before, mask = "", self.tiles.space.groups[COLUMN].mask
-        if any(found.squared for found in centered.values()):
+        if any(_is_of_squares(found) for found in centered.values()):
             start = "start" if self._split is None else "(start - first)"
             before = self.writer.name(f"({start} // {self._block_columns}) * 1.0")
         for op, found in centered.items():
             parts, value = self.parts[op], self.tiles.scalar(found.value)
             if isinstance(parts, Moments):
                 parts.add(self.writer, value, before, mask)
-            else:
+            elif isinstance(parts, Exponentials):
                 parts.add(self.writer, value, mask)
+            elif isinstance(found, ExtremePosition):
+                parts.add(self.writer, value, self.tiles.scalar(found.position), mask)
 
     def _lane_counts(self) -> str:
         """The columns of each lane."""
@@ -265,8 +282,8 @@ class LoopedKernel:
             return str(self.analysis.columns)
         return f"tl.minimum({self.analysis.columns} - first, {self._split.columns})"
 
-    def whole(self, op: ir.Operation) -> Moments | Exponentials:
-        """The accumulator of a sum over all columns of the CTA, after the loop."""
+    def whole(self, op: ir.Operation) -> Parts:
+        """The accumulator of a sum or a position over all columns of the CTA, after the loop."""
         parts = self.parts[op]
         if isinstance(parts, Moments):
             return parts.whole(self.writer, f"({self._count} * 1.0)")
@@ -368,7 +385,7 @@ class LoopedKernel:
         )
         for op in self.levels.reductions(level):
             if op in self.levels.centered:
-                self.parts[op] = stored.sum_around(squared=self.levels.centered[op].squared)
+                self.parts[op] = stored.around(self.levels.centered[op])
                 continue
             combiner, element = self._combiner(op)
             name = stored.parts(combiner, element)
@@ -390,3 +407,7 @@ class LoopedKernel:
         lines = self.writer.lines
         text = text_of(ENTRY, every, lines, f"Columns of {self.analysis.columns}, in parts.")
         return Program(ENTRY, text, tuple(every), num_warps, 1)
+
+
+def _is_of_squares(found: CenteredSum | ExtremePosition) -> bool:
+    return isinstance(found, CenteredSum) and found.squared

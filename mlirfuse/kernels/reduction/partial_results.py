@@ -7,8 +7,10 @@ import dataclasses
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
+from mlirfuse.kernels.reduction.centered_sums import CenteredSum
 from mlirfuse.kernels.reduction.combiners import COMBINERS, Combiner, neutral_tile
 from mlirfuse.kernels.reduction.exponentials import Exponentials
+from mlirfuse.kernels.reduction.extreme_positions import FIRST, ExtremePosition, Positions
 from mlirfuse.kernels.reduction.moments import Moments
 
 LANES = 256
@@ -73,9 +75,12 @@ class PartialResults:
         self.width = max(power_of_two(split.count), LANES // min(block_rows, LANES))
         writer.line(f"part = tl.arange(0, {self.width})[None, :]")
 
-    def sum_around(self, *, squared: bool) -> Moments | Exponentials:
-        """The accumulators of a sum around a value of rows: of squares, or of exponentials."""
-        if not squared:
+    def around(self, found: CenteredSum | ExtremePosition) -> Moments | Exponentials | Positions:
+        """The accumulators of a sum around a value of rows, or of its position."""
+        if isinstance(found, ExtremePosition):
+            extreme = self.parts(found.combiner, "f32")
+            return Positions(extreme, self.parts(FIRST, "f32"), found.combiner)
+        if not found.squared:
             highest = self.parts(_MAXIMUM, "f32")
             return Exponentials(highest, self.parts(_SUM, "f32"))
         mean, squares, shift = (self.parts(_SUM, "f32") for _ in range(3))

@@ -1,8 +1,9 @@
 """The passes over the columns that a region's dependent reductions need, and the ops of each.
 
 A softmax is two: a pass gives the maximum and the sum of exponentials, another one the quotients.
-So is a layer norm: a pass gives the mean and the sum of squares around it. Values of rows alone are
-computed once, between the passes; values of columns again in each pass that needs them.
+So is a layer norm: a pass gives the mean and the sum of squares around it. An argmax is one. Values
+of rows alone are computed once, between the passes; values of columns again in each pass that needs
+them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis, reduces
 from mlirfuse.kernels.reduction.centered_sums import CenteredSum, centered_sum
+from mlirfuse.kernels.reduction.extreme_positions import ExtremePosition, extreme_position
 from mlirfuse.structured.ir import ops
 
 
@@ -39,8 +41,8 @@ class Levels:
       analysis: the region.
       of_op: op -> reductions, one after the other, before its results are known; a reduction is
         one of them.
-      centered: sum around a value of rows -> its terms, where the pass that gives this value gives
-        the sum, too.
+      centered: sum around a value of rows, or position of one -> its terms, where the pass that
+        gives this value gives the sum, too.
     """
 
     def __init__(self, analysis: ReductionAnalysis) -> None:
@@ -50,17 +52,17 @@ class Levels:
         self._producers = {
             op: [owners[v] for v in _read(op) if v in owners] for op in analysis.group
         }
-        self.centered: dict[ir.Operation, CenteredSum] = {}
+        self.centered: dict[ir.Operation, CenteredSum | ExtremePosition] = {}
         self._centers: dict[ir.Operation, list[ir.Operation]] = {}
         for op in analysis.group:
             self.of_op[op] = self._level(self._producers[op]) + reduces(op)
-            found = centered_sum(analysis, op) if reduces(op) else None
+            if not reduces(op):
+                continue
+            found = centered_sum(analysis, op) or extreme_position(analysis, op)
             if found is None:
                 continue
-            values, centers = (
-                [owners[v] for v in part.operands if v in owners]
-                for part in (found.value, found.center)
-            )
+            values = [owners[v] for part in found.of_columns for v in part.operands if v in owners]
+            centers = [owners[v] for v in found.center.operands if v in owners]
             level = max(self._level(values) + 1, self._level(centers))
             if level < self.of_op[op]:
                 self.of_op[op], self.centered[op] = level, found

@@ -29,14 +29,27 @@ INTERNAL_NAME_PREFIX = "mlirfuse.from:"
 OP_NAME_PREFIX = "mlirfuse.op:"
 """Prefix of the names of ops in the location of a kernel that replaces them."""
 
+CONVOLUTION_NAME = "mlirfuse.convolution"
+"""Name in the location of what a convolution of the model becomes."""
+
+_INTERNAL = (INTERNAL_NAME_PREFIX, OP_NAME_PREFIX, CONVOLUTION_NAME)
+
 
 def source_frames(location: ir.Location) -> Iterator[str]:
     """Every source position and name in the location, innermost first, as `file:line:col`."""
     inside, frame = location_parts(location)
     for part in inside:
         yield from source_frames(part)
-    if frame and not frame.startswith((INTERNAL_NAME_PREFIX, OP_NAME_PREFIX)):
+    if frame and not frame.startswith(_INTERNAL):
         yield frame
+
+
+def is_named(location: ir.Location, name: str) -> bool:
+    """Whether the location, or each of those that are fused in it, has the name around it."""
+    inside, found = location_parts(location)
+    if isinstance(location, ir.CallSiteLoc):
+        inside = [location.callee]
+    return found == name or (bool(inside) and all(is_named(part, name) for part in inside))
 
 
 _FRAMEWORKS = ("/torch/", "/jax/", "/jaxlib/", "/flax/")

@@ -18,9 +18,11 @@ from mlirfuse.structured.ir.constants import (
 )
 from mlirfuse.structured.ir.functions import blocks, functions, symbol_name
 from mlirfuse.structured.ir.locations import (
+    CONVOLUTION_NAME,
     INTERNAL_NAME_PREFIX,
     OP_NAME_PREFIX,
     described,
+    is_named,
     is_position,
     location_name,
     location_parts,
@@ -95,6 +97,7 @@ from mlirfuse.structured.ir.values import (
 __all__ = [
     "ASSUMED_DYNAMIC_SIZE",
     "CONSTANT_OPS",
+    "CONVOLUTION_NAME",
     "INTERNAL_NAME_PREFIX",
     "MAX_FINITE",
     "NAMED_CONTRACTIONS",
@@ -131,6 +134,7 @@ __all__ = [
     "is_elementwise",
     "is_float",
     "is_generic",
+    "is_named",
     "is_position",
     "is_projection",
     "is_pure",

@@ -45,6 +45,29 @@ def is_convolution(op: ir.Operation) -> bool:
     return [m is None for m in ops.indexing_maps(op)] == [True, False, False]
 
 
+def name_convolutions(module: ir.Module) -> bool:
+    """Names the locations of f32 convolutions, which IREE may make contractions.
+
+    Returns:
+      Whether there are any.
+    """
+    found = [
+        op
+        for function in ops.functions(module)
+        for block in ops.blocks(function)
+        for view in block.operations
+        if (op := view.operation).name in NAMED and ops.element_type(op.operands[0]) == "f32"
+    ]
+    for op in found:
+        op.location = ir.Location.name(ops.CONVOLUTION_NAME, op.location)
+    return bool(found)
+
+
+def is_from_convolution(op: ir.Operation) -> bool:
+    """Whether the op is a convolution, or a contraction that `name_convolutions` saw as one."""
+    return is_convolution(op) or ops.is_named(op.location, ops.CONVOLUTION_NAME)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Epilogue:
     """A convolution and the ops that can be fused with it.

@@ -1,0 +1,181 @@
+"""Positions of the largest or smallest values of rows, in parts: lanes of a tile, or splits.
+
+    m = max(x)
+    i = min(position where x == m or x != x, else infinity)
+
+By its operands `i` waits for `m`, and reads the columns again. In each lane, over its columns,
+
+    new = max(extreme, x)
+    first = min(first where new == extreme or extreme != extreme, position where x == new or x != x)
+    extreme = new
+
+A NaN is the extreme of its lane from then on, so that only NaN have positions there. The position
+of a row is the first of the lanes whose extreme is that of the row, or NaN.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
+from mlirfuse.kernels.reduction.body_values import BodyValue, body_value, value_of_rows
+from mlirfuse.kernels.reduction.combiners import COMBINERS, INFINITY, Combiner, neutral_tile
+from mlirfuse.structured.ir import ops
+
+FIRST = COMBINERS["arith.minimumf"]
+"""How positions are combined."""
+
+_FLOATS = frozenset({"f16", "bf16", "f32"})
+_EQUAL, _UNEQUAL = 1, 13
+"""Predicates of `arith.cmpf`: `oeq` and `une`."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ExtremePosition:
+    """A reduction to the first position of the extreme values of a row.
+
+    Attributes:
+      value: the values.
+      center: the extreme of the row, a reduction of the same values.
+      position: the positions of the values, in f32.
+      combiner: how the extreme is found.
+    """
+
+    value: BodyValue
+    center: BodyValue
+    position: BodyValue
+    combiner: Combiner
+
+    @property
+    def of_columns(self) -> tuple[BodyValue, ...]:
+        """The values that the pass over the columns reads."""
+        return self.value, self.position
+
+
+def extreme_position(analysis: ReductionAnalysis, op: ir.Operation) -> ExtremePosition | None:
+    """Reads a reduction as such a position; None for another one."""
+    reduction = analysis.reductions[op]
+    chosen = ops.defining_op(reduction.term)
+    if reduction.combiner is not FIRST or ops.element_type(op.results[0]) != "f32":
+        return None
+    if chosen is None or chosen.name != "arith.select":
+        return None
+    condition, at, other = chosen.operands
+    compared = _compared(condition)
+    if compared is None or ops.constant(other) != INFINITY:
+        return None
+    element, extreme = compared
+    value, position = body_value(op, element), body_value(op, at)
+    center = value_of_rows(analysis, op, extreme)
+    if value is None or position is None or center is None:
+        return None
+    combiner = _combiner(analysis, value, center)
+    return None if combiner is None else ExtremePosition(value, center, position, combiner)
+
+
+def _compared(condition: ir.Value) -> tuple[ir.Value, ir.Value] | None:
+    """The value and the extreme of `value == extreme or value != value`; None for another one."""
+    either = ops.defining_op(condition)
+    if either is None or either.name != "arith.ori":
+        return None
+    comparisons = [ops.defining_op(operand) for operand in either.operands]
+    found = {_predicate(each): each for each in comparisons if each is not None}
+    equal, unequal = found.get(_EQUAL), found.get(_UNEQUAL)
+    if equal is None or unequal is None or unequal.operands[0] != unequal.operands[1]:
+        return None
+    value, extreme = equal.operands
+    return (value, extreme) if unequal.operands[0] == value else None
+
+
+def _predicate(op: ir.Operation) -> int | None:
+    if op.name != "arith.cmpf":
+        return None
+    return int(ir.IntegerAttr(op.attributes["predicate"]).value)
+
+
+def _combiner(analysis: ReductionAnalysis, value: BodyValue, center: BodyValue) -> Combiner | None:
+    """How the region reduces the values to the center; None where it is something else."""
+    if value.scalars or center.scalars or not (value.operands and center.operands):
+        return None
+    source = ops.defining_op(center.operands[0])
+    if source not in analysis.reductions or ops.element_type(value.value) not in _FLOATS:
+        return None
+    reduction = analysis.reductions[source]
+    term = body_value(source, reduction.term)
+    if reduction.combine.name not in ("arith.maximumf", "arith.minimumf") or term is None:
+        return None
+    alike = not term.scalars and term.operands == value.operands
+    return reduction.combiner if alike and _axes(analysis, term) == _axes(analysis, value) else None
+
+
+def _axes(analysis: ReductionAnalysis, found: BodyValue) -> list[object]:
+    """The axes of the operand that is a value of a body."""
+    (number,) = found.arguments
+    axes = analysis.loops[found.op]
+    return [None if n is None else axes[n] for n in ops.indexing_maps(found.op)[number] or ()]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Positions:
+    """The extremes of parts of rows, as names or expressions of a kernel: tiles of f32.
+
+    Attributes:
+      extreme: largest or smallest value of each part.
+      first: its position; infinity for none.
+      combiner: how extremes are found.
+    """
+
+    extreme: str
+    first: str
+    combiner: Combiner
+
+    def add(self, writer: Writer, value: str, position: str, mask: str) -> None:
+        """Adds one value to each part.
+
+        Args:
+          writer: the lines of the kernel.
+          value: the values.
+          position: their positions.
+          mask: the parts that a value is added to; empty for all.
+        """
+        value = writer.name(f"{value}.to(tl.float32)")
+        neutral = neutral_tile(FIRST, "f32")
+        new = self.combiner.pair.format(self.extreme, value)
+        if mask:
+            new = f"tl.where({mask}, {new}, {self.extreme})"
+        new = writer.name(new)
+        hit = f"(({value} == {new}) | ({value} != {value}))" + (f" & {mask}" if mask else "")
+        kept = f"({new} == {self.extreme}) | ({self.extreme} != {self.extreme})"
+        kept = f"tl.where({kept}, {self.first}, {neutral})"
+        writer.line(f"{self.first} = tl.minimum({kept}, tl.where({hit}, {position}, {neutral}))")
+        writer.line(f"{self.extreme} = {new}")
+
+    def around(self, writer: Writer, center: str) -> str:
+        """The first position of a row's extreme, a number for each row."""
+        has = f"({self.extreme} == {center}) | ({self.extreme} != {self.extreme})"
+        found = f"tl.where({has}, {self.first}, {neutral_tile(FIRST, 'f32')})"
+        return writer.name(FIRST.tile.format(found))
+
+    def whole(self, writer: Writer) -> Positions:
+        """The extremes of all parts together."""
+        extreme = writer.name(self.combiner.tile.format(self.extreme))
+        return Positions(extreme, self.around(writer, extreme), self.combiner)
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names that splits store."""
+        return self.extreme, self.first
+
+
+def no_positions(writer: Writer, shape: Sequence[int], combiner: Combiner) -> Positions:
+    """The extremes of parts without values, in a tile of this shape."""
+    text = f"{[*shape]}"
+    return Positions(
+        writer.name(neutral_tile(combiner, "f32", text)),
+        writer.name(neutral_tile(FIRST, "f32", text)),
+        combiner,
+    )
