@@ -107,6 +107,7 @@ _NAMES = (
     "sort_triton_kernel",
     "sort_vector_kernel",
     "split_concat_fusion",
+    "tanh_softplus_rewrite",
     "tf32_rounding_rewrite",
     "transpose_matmul_fusion",
     "unit_dims_rewrite",

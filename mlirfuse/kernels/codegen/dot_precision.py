@@ -63,6 +63,11 @@ def dot_precision(
     return SIX_PRODUCTS if found == THREE_PRODUCTS and six else found
 
 
+def is_one_product(target: Target) -> bool:
+    """Whether matmuls of f32 are single products, of TF32, and no sums of several."""
+    return target.float32_matmul_precision != HIGHEST
+
+
 def uses_warpgroups(block_m: int, num_warps: int, target: Target) -> bool:
     """Whether warpgroups compute `tl.dot` together, with B in shared memory."""
     whole = block_m >= WARPGROUP_ROWS and num_warps % WARPGROUP_WARPS == 0

@@ -49,6 +49,7 @@ def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
         config = heuristics.clamp_block_n(entry.config, analysis.out_channels)
         known = entry.problem
         alike = known.operand_bits == problem.operand_bits and known.is_direct == problem.is_direct
+        alike = alike and not heuristics.is_tf32(problem, target)  # measured as f32
         busy = heuristics.keeps_busy(known, config, problem, target)
         return alike and busy and _refusal(analysis, config, target) is None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
-from mlirfuse.kernels.codegen.dot_precision import uses_warpgroups
+from mlirfuse.kernels.codegen.dot_precision import is_one_product, uses_warpgroups
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
@@ -54,6 +54,13 @@ WARPGROUPS_OF_F32 = {
 """Whether B is loaded along K -> the costs of f32 where warpgroups compute the products: with parts
 of TF32 (14 times, a factor of 1.07) and of bf16 (77 times, 1.13). Narrow loads of a B that is
 loaded along K were not measured: they store to the same banks as those along N do."""
+
+WARPS_OF_TF32, WARPGROUPS_OF_TF32 = (
+    Rates(5.4, 49, 170, 0.27, 0.17, 1.23),
+    Rates(4.6, 127, 85, 0.1, 0.8, 1.24),
+)
+"""The costs of products of TF32. Fitted to 46 times of four convolutions with channels last on an
+H200 (factors of 1.17 and 1.25), and for narrow loads to three of few channels."""
 
 LAUNCH_COST = 5_400_000
 """Multiply-adds of f16 of an SM in the time of one more kernel, about 3 us in a graph."""
@@ -160,9 +167,10 @@ def rates_of(config: MatmulConfig, problem: MatmulProblem, target: Target) -> Ra
     """The costs of a configuration's tiles."""
     if problem.operand_bits != 32:
         return _RATES[problem.operand_bits]
-    if uses_warpgroups(config.block_m, config.num_warps, target):
-        return WARPGROUPS_OF_F32[problem.b_k_contiguous]
-    return WARPS_OF_F32
+    warpgroups = uses_warpgroups(config.block_m, config.num_warps, target)
+    if is_one_product(target):
+        return WARPGROUPS_OF_TF32 if warpgroups else WARPS_OF_TF32
+    return WARPGROUPS_OF_F32[problem.b_k_contiguous] if warpgroups else WARPS_OF_F32
 
 
 def _merge_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:

@@ -1,7 +1,9 @@
 """Pooling kernels: one tile of pixels and channels per CTA, with its epilogue in registers.
 
 The rows of a tile are pixels of the result in all images, its columns the result's last dimension,
-or adjacent elements of the whole result where the window moves along that dimension.
+or adjacent elements of the whole result where the window moves along that dimension. Where adjacent
+elements of the image are not adjacent in the result, rows are the dimension in which they are, so
+that loads and stores are coalesced.
 A tile is loaded once for each element of the window, at one pointer and a constant distance; a
 large window has a loop over its rows. Outside the image it has the padded value, and a side of it
 is checked only for elements that may be beyond. Neighbouring windows overlap, and the caches hold
@@ -26,7 +28,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     loop_axes,
     power_of_two,
 )
-from mlirfuse.kernels.codegen.loop_nest import tile_width
+from mlirfuse.kernels.codegen.loop_nest import MIN_TILE_SIDE, tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pooling.analysis import Padding, PoolingAnalysis, problem_of
@@ -38,8 +40,11 @@ ENTRY = "pool_kernel"
 MAX_UNROLLED = 81
 """Elements of a window that are loads of their own in the kernel's text."""
 
-ROWS, COLUMNS = 0, 1
-"""The groups of the iteration space."""
+ROWS, COLUMNS, BATCH = 0, 1, 2
+"""The groups of the iteration space; dimensions before the rows of a turned tile are `BATCH`."""
+
+TURNED_SIDE = 32
+"""Columns of a turned tile: 128 bytes of f32 are a whole line."""
 
 _COMBINED = {
     "arith.maximumf": "library.larger({0}, {1})",
@@ -61,6 +66,7 @@ class _Tile:
       rows: rows of the tile.
       columns: columns of the tile.
       tiles_per_row: tiles along the columns; 0 where these are all dimensions of the result.
+      tiles_per_column: tiles along the rows of a turned tile; 0 for the others.
     """
 
     space: Space
@@ -69,11 +75,28 @@ class _Tile:
     rows: int
     columns: int
     tiles_per_row: int
+    tiles_per_column: int = 0
 
     @property
     def is_flat(self) -> bool:
         """Whether its columns are adjacent elements of the whole result."""
         return not self.tiles_per_row
+
+    @property
+    def is_turned(self) -> bool:
+        """Whether adjacent elements of the image are in its rows."""
+        return self.tiles_per_column > 0
+
+    def extent(self, analysis: PoolingAnalysis) -> Extent:
+        """The CTAs."""
+        dynamic = (0,) if analysis.out_sizes[0] is None else ()
+        if self.is_flat:
+            return Extent(known_product(analysis.out_sizes), self.columns, dynamic)
+        if self.is_turned:
+            tiles = self.tiles_per_row * self.tiles_per_column
+            return Extent(known_product(self.space.groups[BATCH].sizes), 1, dynamic, tiles)
+        pixels = known_product(analysis.out_sizes[:-1])
+        return Extent(pixels, self.rows, dynamic, self.tiles_per_row)
 
 
 def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
@@ -91,18 +114,14 @@ def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
         tiles.elementwise(op)
     for index, value in enumerate(analysis.results):
         tiles.store(f"y{index}", value, tiles.written_axes(value))
-    dynamic = (0,) if analysis.out_sizes[0] is None else ()
     window = "x".join(map(str, analysis.window))
-    rows = Extent(known_product(analysis.out_sizes[:-1]), tile.rows, dynamic, tile.tiles_per_row)
-    if tile.is_flat:
-        rows = Extent(known_product(analysis.out_sizes), tile.columns, dynamic)
     return tiles.plan(
         ENTRY,
         tiles.body.writer.lines,
         analysis.results,
         f"Windows of {window}, tiles of {tile.rows} by {tile.columns}.",
         launch=Launch(
-            grid=(rows, Extent(1), Extent(1)),
+            grid=(tile.extent(analysis), Extent(1), Extent(1)),
             first=tile.main[0],
             num_warps=config.num_warps,
         ),
@@ -112,6 +131,9 @@ def plan(analysis: PoolingAnalysis, config: PoolingConfig) -> Plan:
 
 def _tile(analysis: PoolingAnalysis, config: PoolingConfig) -> _Tile:
     """The tile of a configuration."""
+    turned = _turned_loop(analysis)
+    if turned is not None:
+        return _turned_tile(analysis, config, turned)
     if not config.max_columns:
         return _flat_tile(analysis, config)
     out = analysis.out_loops
@@ -143,6 +165,40 @@ def _flat_tile(analysis: PoolingAnalysis, config: PoolingConfig) -> _Tile:
     return _Tile(space, main, dict(zip(analysis.out_loops, main, strict=True)), 1, width, 0)
 
 
+def _turned_loop(analysis: PoolingAnalysis) -> int | None:
+    """The place in the result of the image's innermost dimension, where another one is innermost.
+
+    None where a tile would have few rows or columns.
+    """
+    loops, sizes = analysis.out_loops, analysis.out_sizes
+    inner = [loops.index(n) for n, _ in analysis.pooling.image_dims[-1] if n in loops]
+    if len(inner) != 1 or None in sizes[inner[0] :]:
+        return None
+    (place,) = inner
+    sides = known_product(sizes[place : place + 1]), known_product(sizes[place + 1 :])
+    return place if min(sides) >= MIN_TILE_SIDE else None
+
+
+def _turned_tile(analysis: PoolingAnalysis, config: PoolingConfig, place: int) -> _Tile:
+    """The tile of a configuration whose rows are one dimension of the result, columns all after."""
+    sizes = analysis.out_sizes
+    batch, (pixels,), rest = sizes[:place], sizes[place : place + 1], sizes[place + 1 :]
+    columns, pixels = known_product(rest), pixels or 0
+    width = tile_width(columns, TURNED_SIDE)
+    height = tile_width(pixels, max(1, config.tile_elements // width))
+    space = Space(
+        (
+            Group("row", (pixels,), "row_mask" if pixels % height else ""),
+            Group("column", rest, "column_mask" if columns % width else ""),
+            Group("batch" if batch else "", batch),
+        )
+    )
+    starts = [(BATCH, 0)] * place + [(ROWS, place)] + [(COLUMNS, place + 1)] * len(rest)
+    main = tuple((group, n - start) for n, (group, start) in enumerate(starts))
+    loops = dict(zip(analysis.out_loops, main, strict=True))
+    return _Tile(space, main, loops, height, width, -(-columns // width), -(-pixels // height))
+
+
 def _tiles(analysis: PoolingAnalysis, tile: _Tile) -> Tiles:
     """The tiles of a kernel, without any op yet."""
     op, main = analysis.op, tile.main
@@ -167,10 +223,13 @@ def _write_indices(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None
     wide = ".to(tl.int64)" if dynamic or most >= MAX_INDEX else ""
     column = f"tl.program_id(0){wide}"
     if not tile.is_flat:
-        writer.line(
-            f"row = (tl.program_id(0) // {tile.tiles_per_row}){wide} * {tile.rows}"
-            f" + tl.arange(0, {tile.rows})[:, None]"
-        )
+        row = f"tl.program_id(0) // {tile.tiles_per_row}"
+        if tile.is_turned:
+            tiles_per_batch = tile.tiles_per_row * tile.tiles_per_column
+            if tile.space.groups[BATCH].flat:
+                writer.line(f"batch = (tl.program_id(0) // {tiles_per_batch}){wide}")
+            row = f"{row} % {tile.tiles_per_column}"
+        writer.line(f"row = ({row}){wide} * {tile.rows} + tl.arange(0, {tile.rows})[:, None]")
         column = f"tl.program_id(0) % {tile.tiles_per_row}"
     writer.line(f"column = {column} * {tile.columns} + tl.arange(0, {tile.columns})[None, :]")
     writer.write(tile.space.inside(ROWS, COLUMNS))

@@ -7,6 +7,7 @@ verifies every constant in it, for any order of operations.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Collection, Mapping
 
 from iree.compiler import ir
@@ -27,6 +28,7 @@ SMOOTH: dict[str, Function] = {
     "silu": lambda x: x / (1.0 + math.exp(-x)),
     "sigmoid": lambda x: 1.0 / (1.0 + math.exp(-x)),
     "tanh": math.tanh,
+    "softplus": lambda x: math.log1p(math.exp(x)),
 }
 
 PIECEWISE: dict[str, Function] = {
@@ -54,6 +56,8 @@ _UNARY: dict[str, Function] = {
     "math.erf": math.erf,
     "math.tanh": math.tanh,
     "math.exp": math.exp,
+    "math.log": math.log,
+    "math.log1p": math.log1p,
     "math.sqrt": math.sqrt,
     "math.rsqrt": lambda a: 1.0 / math.sqrt(a),
     "math.absf": abs,
@@ -74,13 +78,17 @@ _BINARY: dict[str, Callable[[float, float], float]] = {
     "arith.mulf": lambda a, b: a * b,
     "arith.divf": lambda a, b: a / b,
     "math.powf": lambda a, b: a**b,
-    "arith.maximumf": max,
-    "arith.minimumf": min,
-    "arith.maxnumf": max,
-    "arith.minnumf": min,
+    "arith.maximumf": lambda a, b: a if a > b or math.isnan(a) else b,
+    "arith.minimumf": lambda a, b: a if a < b or math.isnan(a) else b,
+    "arith.maxnumf": lambda a, b: a if a > b or math.isnan(b) else b,
+    "arith.minnumf": lambda a, b: a if a < b or math.isnan(b) else b,
 }
 
-_COMPARISONS = {**predicates.ORDERED_INEQUALITIES, **predicates.UNORDERED_INEQUALITIES}
+_COMPARISONS = {
+    **predicates.ORDERED_INEQUALITIES,
+    **predicates.UNORDERED_INEQUALITIES,
+    predicates.UNE: operator.ne,
+}
 
 
 def may_hold_one(op: ir.Operation, names: Collection[str]) -> bool:
@@ -101,6 +109,12 @@ def classify(expr: Expr, variable: Expr, names: Collection[str] = tuple(SMOOTH))
     ramps: dict[str, Function | None] = {n: PIECEWISE.get(n) for n in names if n in RAMPS}
     found = _first(smooth, expr, variable, _NEAR) if smooth else None
     return found or (_first(ramps, expr, variable, _NEAR + _FAR) if ramps else None)
+
+
+def propagates_nan(expr: Expr, variable: Expr) -> bool:
+    """Whether an expression that `classify` takes is NaN where its variable is."""
+    values = _Evaluator(variable, (math.nan,)).values(expr)
+    return values is not None and math.isnan(values[0])
 
 
 def _first(
