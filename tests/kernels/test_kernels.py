@@ -288,6 +288,9 @@ def test_long_rows_compute_late(interpreter, monkeypatch):
         ((1, 1, 45, 70), (3,), (3, 2)),
         ((1, 1, 45, 70), (2, 3), (3,)),
         ((2, 1, 45, 33), (0, 3), (0, 2, 3)),
+        ((1, 45, 1, 70), (1, 3), (3, 2)),
+        ((1, 45, 1, 70), (3, 1), (2, 3)),
+        ((1, None, 1, 70), (1, 3), (3, 2)),
     ],
 )
 def test_matmul(interpreter, sizes, left, right):

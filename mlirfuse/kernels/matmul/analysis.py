@@ -287,9 +287,13 @@ def _accumulators(contraction: ir.Operation) -> list[Accumulator]:
     if len(contraction.results) == 1:
         if len(maps) != 3 or None in maps:
             raise Unsupported(f"the operands of {contraction.name}")
-        # A matrix times a vector is the vector times the transposed matrix.
+        # A matrix times a vector, or a column, is that times the transposed matrix.
         one, other, out = ({*m} for m in maps if m is not None)
-        swapped = not (other & out - one)
+        sizes = ops.loop_sizes(contraction)
+        rows = [sizes[d] for d in one & out - other if d is not None]
+        columns = [sizes[d] for d in other & out - one if d is not None]
+        column = {*columns} == {1} and len(rows) == 1 and rows[0] not in (1, None)
+        swapped = not columns or column
         return [Accumulator(*((1, 0) if swapped else (0, 1)), contraction.results[0])]
     found = _several(contraction)
     first = found[0]
@@ -349,6 +353,12 @@ def _parts(accumulators: list[Accumulator], epilogue: Sequence[ir.Operation]) ->
     return (tuple(accumulators),)
 
 
+def _innermost(index_map: Sequence[int | None], sizes: Sequence[int | None]) -> int | None:
+    """The loop along which elements of an operand are adjacent in memory."""
+    long = [d for d in index_map if d is not None and sizes[d] != 1]
+    return long[-1] if long else index_map[-1]
+
+
 def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
     """The problem that the configuration is chosen by.
 
@@ -363,8 +373,8 @@ def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
         analysis.k,
         known_product(analysis.batch) * len(analysis.parts),
         operand_bits=OPERAND_BITS[analysis.operand_type],
-        a_k_contiguous=maps[first.a][-1] == k_loop,
-        b_k_contiguous=maps[first.b][-1] == k_loop,
+        a_k_contiguous=_innermost(maps[first.a], analysis.sizes) == k_loop,
+        b_k_contiguous=_innermost(maps[first.b], analysis.sizes) == k_loop,
         accumulators=analysis.accumulators,
         prologue=bool(analysis.prologue),
         weight_bits=min(bits) if bits and min(bits) < 16 else 0,

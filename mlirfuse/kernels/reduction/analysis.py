@@ -147,6 +147,12 @@ def _analyzed(
     loops = loop_axes(space, group, axes, anchor=anchor)
     if any(None in ops.indexing_maps(op) for op in group):
         raise Unsupported("an operand that is not indexed by loops alone")
+    order = _rows_in_memory(loops, row_sizes)
+    if order != tuple(range(len(row_sizes))):
+        row_sizes = tuple(row_sizes[axis] for axis in order)
+        axes = [(kind, order.index(axis) if kind == ROW else axis) for kind, axis in axes]
+        space = Space((Group("row", row_sizes), Group("column", sizes)))
+        loops = loop_axes(space, group, axes, anchor=anchor)
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
     row_results = tuple(_row_results(loops, results))
@@ -245,6 +251,26 @@ def _is_innermost(
     axes = [loops[op][loop] for loop in index_map or () if loop is not None]
     group, axis = axes[-1] if axes else (COLUMN, 0)
     return group == ROW and axis == len(row_sizes) - 1 and row_sizes[axis] != 1
+
+
+def _rows_in_memory(
+    loops: Mapping[ir.Operation, Sequence[Axis]], row_sizes: Sequence[int | None]
+) -> tuple[int, ...]:
+    """The row axes in the order of most tensors in whose memory rows are innermost.
+
+    That of the others does not matter. It is kept where such a tensor has other dimensions, and
+    where sizes are dynamic.
+    """
+    all_axes, kept, found = _all_axes(loops), tuple(range(len(row_sizes))), []
+    for op, axes in loops.items():
+        for index_map in ops.indexing_maps(op):
+            if _has_rows(axes, index_map, all_axes):
+                read = [axes[loop] for loop in index_map or () if loop is not None]
+                order = tuple(axis for group, axis in read if group == ROW)
+                large = [axis for axis in read if axis[0] != ROW or row_sizes[axis[1]] != 1]
+                found += [order] if large and large[-1][0] == ROW else []
+    order = max(dict.fromkeys(found), key=found.count, default=kept)
+    return order if None not in row_sizes and sorted(order) == list(kept) else kept
 
 
 def _contiguous_rows(
