@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from iree.compiler import ir
 
+import mlirfuse
 from helpers import kernel_runner
 from helpers.conv_text import Conv, conv_text
 from helpers.kernel_runner import draw, needs_triton, run
@@ -320,3 +321,40 @@ def test_a_contraction_has_the_precision_of_matmuls():
     text = conv_text(Conv(2, 9, 9, 32, 32, taps=(1, 1), filter="fc"), "f32")
     seen = built(text, FusionOptions(float32_conv_precision="high", enable_feature=("kernels",)))
     assert all('input_precision="tf32x3"' in program.source for program in seen)
+
+
+CONVOLUTION_OF_1X1 = """
+func.func @main(%x: tensor<2x64x16x16xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<2x32x16x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x32x16x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x32x16x16xf32>) -> tensor<2x32x16x16xf32>
+  %y = linalg.conv_2d_nchw_fchw ins(%x, %w : tensor<2x64x16x16xf32>, tensor<32x64x1x1xf32>)
+      outs(%z : tensor<2x32x16x16xf32>) -> tensor<2x32x16x16xf32>
+  return %y : tensor<2x32x16x16xf32>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("options", "mode"),
+    [
+        ({"float32_conv_precision": "high"}, "tf32"),
+        ({"float32_conv_precision": "highest", "float32_matmul_precision": "high"}, "tf32x3"),
+        ({}, "tf32x3"),
+    ],
+)
+def test_a_1x1_convolution_of_a_model(monkeypatch, options, mode):
+    """IREE makes it a contraction; it has the precision of convolutions all the same."""
+    seen = []
+
+    def build(program, arch):
+        seen.append(program.source)
+        raise CompileFailedError("not here", stage="kernel")
+
+    monkeypatch.setattr(triton_compiler, "build", build)
+    compiled = mlirfuse.compile(CONVOLUTION_OF_1X1, target="cuda:sm_90", cache=False, **options)
+    assert compiled.kernels
+    (source,) = dict.fromkeys(text for text in seen if "tl.dot" in text or "precision" in text)
+    assert f'input_precision="{mode}"' in source
+    assert ("nearest_tf32" in source) == (mode == "tf32")

@@ -17,7 +17,10 @@ from mlirfuse.structured.ir import ops
 
 @dataclasses.dataclass(frozen=True)
 class Pool:
-    """Sizes of a pooling; `image` is the order of its axes, `start` its init."""
+    """Sizes of a pooling; `image` is the order of its axes, `start` its init.
+
+    `result` is the order of the axes of the result; that of the image where it is empty.
+    """
 
     shape: tuple[int | None, ...]
     side: tuple[int, int] = (3, 3)
@@ -30,15 +33,21 @@ class Pool:
     kind: str = "f16"
     edge: str = "0xFC00"
     start: str = "0xFC00"
+    result: str = ""
+
+    @property
+    def order(self):
+        return self.result or self.image
 
     def out(self, batch="?"):
         sides = dict(zip("hw", self.side, strict=True))
-        return [
-            (size + self.low + self.high - (sides[a] - 1) * self.dilation - 1) // self.stride + 1
+        sizes = {
+            a: (size + self.low + self.high - (sides[a] - 1) * self.dilation - 1) // self.stride + 1
             if a in sides
             else (batch if size is None else size)
             for a, size in zip(self.image, self.shape, strict=True)
-        ]
+        }
+        return [sizes[a] for a in self.order]
 
 
 def pool_text(p):
@@ -63,7 +72,7 @@ def pool_text(p):
         if p.low + p.high
         else ""
     )
-    axes = ", ".join(p.image)
+    axes = ", ".join(p.order)
     out, result = tensor(p.out(), wide), tensor(p.out(), kind)
     window = f"tensor<{p.side[0]}x{p.side[1]}x{kind}>"
     dynamic = None in p.shape
@@ -111,7 +120,7 @@ def reference(p, x, edge, start):
     x = x.astype(np.float64).transpose([p.image.index(a) for a in "bhwc"])
     spread = (p.low, p.high)
     x = np.pad(x, ((0, 0), spread, spread, (0, 0)), constant_values=edge)
-    h, w = (p.out()[p.image.index(a)] for a in "hw")
+    h, w = (p.out()[p.order.index(a)] for a in "hw")
     total = np.full((x.shape[0], h, w, x.shape[3]), start)
     combine = {"arith.maximumf": np.maximum, "arith.minnumf": np.fmin, "arith.addf": np.add}
     for i, j in itertools.product(*map(range, p.side)):
@@ -121,7 +130,7 @@ def reference(p, x, edge, start):
             j * p.dilation : j * p.dilation + (w - 1) * p.stride + 1 : p.stride,
         ]
         total = combine[p.combine](total, part)
-    return (total * 0.5 + 1).transpose(["bhwc".index(a) for a in p.image])
+    return (total * 0.5 + 1).transpose(["bhwc".index(a) for a in p.order])
 
 
 CASES = [
@@ -155,6 +164,10 @@ CASES = [
         edge="-3.0",
         start="-9.0",
     ),
+    # Rows of a tile are along the innermost dimension of the image.
+    Pool((2, 11, 9, 40), low=1, high=1, result="bchw"),
+    Pool((None, 36, 9, 37), image="bchw", low=1, high=1, result="bhwc"),
+    Pool((1, 40, 8, 34), image="cbhw", stride=1, kind="f32", start="-9.0", result="hwbc"),
     # Loops over the rows of a large window.
     Pool((1, 15, 14, 8), side=(10, 9), stride=1, low=3, high=2),
     Pool(
@@ -172,7 +185,9 @@ NUMBERS = {"0xFC00": -np.inf}
 
 
 @needs_triton
-@pytest.mark.parametrize("case", CASES, ids=lambda p: f"{p.image} {p.shape} {p.combine} {p.kind}")
+@pytest.mark.parametrize(
+    "case", CASES, ids=lambda p: f"{p.image} {p.shape} {p.combine} {p.kind} {p.result}"
+)
 def test_pooling(interpreter, case):
     batch = 3
     shape = [batch if size is None else size for size in case.shape]
@@ -218,6 +233,17 @@ def test_sides_of_the_image_are_checked_where_windows_cross_them():
     high = [sum(f"(first{dim} + 2 < 9)" in line for line in loads) for dim in (2, 3)]
     assert (len(loads), low, high) == (9, [3, 3], [3, 3])
     assert not any(f"first{dim} + 1" in line for line in loads for dim in (2, 3))
+
+
+@needs_triton
+@pytest.mark.parametrize(("image", "result"), [("bhwc", "bchw"), ("bchw", "bhwc")])
+def test_both_sides_are_coalesced(image, result):
+    """Where another dimension is innermost in the result, tiles have 32 elements of both."""
+    sizes = {"b": 64, "h": 64, "w": 64, "c": 64}
+    case = Pool(tuple(sizes[a] for a in image), image=image, side=(2, 2), result=result)
+    with ir.Context():
+        _, plans = planned(pool_text(case), "pooling")
+    assert "tiles of 32 by 32" in plans[0].program.source
 
 
 @needs_triton

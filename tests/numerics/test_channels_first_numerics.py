@@ -42,6 +42,19 @@ func.func @main(%x: tensor<{image}>, %w: tensor<{weight}>) -> tensor<{result}> {
 """
 
 
+def transposed_text():
+    """A transposed convolution with a stride of 2: zeros around and between the elements."""
+    found = text(64, 96, 128).replace("2x128x96x96", "2x128x193x193").replace("98x98", "195x195")
+    start, end = found.index("  %p = tensor.pad"), found.index("  %e = tensor.empty")
+    spread = """
+  %u = tensor.empty() : tensor<2x64x195x195xf32>
+  %q = linalg.fill ins(%zero : f32) outs(%u : tensor<2x64x195x195xf32>) -> tensor<2x64x195x195xf32>
+  %p = tensor.insert_slice %x into %q[0, 0, 2, 1] [2, 64, 96, 96] [1, 1, 2, 2]
+      : tensor<2x64x96x96xf32> into tensor<2x64x195x195xf32>
+"""
+    return found[:start] + spread + found[end:]
+
+
 def rewritten(source, passes, **options):
     """The module behind some passes, and how often each was applied."""
     switches = FusionOptions(pipeline=passes, enable_feature=("kernels",), **options)
@@ -84,14 +97,27 @@ def test_copied_images():
     assert np.abs(np.asarray(found) - convolved(x, w)).max() < 5e-4
 
 
+def test_copied_images_of_transposed_convolutions():
+    turned, counts = rewritten(transposed_text(), "channels_last_rewrite")
+    assert counts == {"channels_last_rewrite": 1}
+    draws = np.random.default_rng(0)
+    x = draws.standard_normal((2, 64, 96, 96)).astype(np.float32)
+    w = draws.standard_normal((128, 64, 3, 3)).astype(np.float32)
+    found = mlirfuse.compile(turned, target="cpu", stock=True, cache=False)(x, w)
+    spread = np.zeros((2, 64, 195, 195), np.float32)
+    spread[:, :, 2:194:2, 1:193:2] = x
+    exact = convolved(spread, w)[:, :, 1:-1, 1:-1]
+    assert np.abs(np.asarray(found) - exact).max() < 5e-4
+
+
 def test_rounded_images():
     """Both operands are copies: of the image, and of the filter."""
-    source = text(64, 96, 128)
+    source = text(64, 128, 128)
     passes = "channels_last_rewrite,filter_layout_rewrite,tf32_rounding_rewrite"
     turned, counts = rewritten(source, passes, float32_conv_precision="high")
     assert counts["tf32_rounding_rewrite"] == 2
     draws = np.random.default_rng(1)
-    x = draws.uniform(0.5, 2.0, (2, 64, 96, 96)).astype(np.float32)
+    x = draws.uniform(0.5, 2.0, (2, 64, 128, 128)).astype(np.float32)
     w = draws.uniform(0.5, 2.0, (128, 64, 3, 3)).astype(np.float32)
     found = mlirfuse.compile(turned, target="cpu", stock=True, cache=False)(x, w)
     expected, exact = convolved(nearest(x), nearest(w)), convolved(x, w)
@@ -100,10 +126,10 @@ def test_rounded_images():
 
 
 def test_infinities_and_nan_are_kept():
-    source = text(64, 96, 128)
+    source = text(64, 128, 128)
     passes = "channels_last_rewrite,tf32_rounding_rewrite"
     turned, _ = rewritten(source, passes, float32_conv_precision="high")
-    x = np.ones((2, 64, 96, 96), np.float32)
+    x = np.ones((2, 64, 128, 128), np.float32)
     x[0, 0, 10, 10], x[0, 0, 30, 30] = np.inf, np.uint32(0x7FFFFFFF).view(np.float32)
     x[0, 0, 50, 50] = np.finfo(np.float32).max
     w = np.ones((128, 64, 3, 3), np.float32)

@@ -5,9 +5,14 @@ Masked loads give the zeros around the image.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
-from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.dot_precision import (
+    dot_precision,
+    precision_argument,
+    uses_warpgroups,
+)
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     known_product,
@@ -32,13 +37,32 @@ MIN_BLOCK_K = 16
 """K of a matrix instruction of 16-bit operands."""
 
 
-def precision_of(analysis: Analysis, target: Target) -> str:
-    """The input precision of the products, which may be a contraction's with strides."""
-    return dot_precision(
+@dataclasses.dataclass(frozen=True, slots=True)
+class Products:
+    """How blocks are multiplied.
+
+    Attributes:
+      precision: input precision of `tl.dot`; empty where it has no choice.
+      rounded: whether both operands are rounded to TF32 before, in registers.
+    """
+
+    precision: str
+    rounded: bool
+
+
+def products_of(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Products:
+    """How a kernel multiplies blocks; a contraction, as of a filter of 1x1, may be one of matmuls.
+
+    Warpgroups read operands in shared memory, where they are as they are in memory: those of TF32
+    are rounded where they are computed, by `tf32_rounding_rewrite`.
+    """
+    precision = dot_precision(
         ops.element_type(analysis.image),
         target,
         of_convolution=convolutions.is_from_convolution(analysis.op),
     )
+    in_registers = not uses_warpgroups(config.block_m, config.num_warps, target)
+    return Products(precision, precision == "tf32" and in_registers and target.name == "cuda")
 
 
 def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
@@ -50,8 +74,8 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     tile = tile_of(analysis, config)
     wide = analysis.is_dynamic or analysis.max_elements >= MAX_INDEX
     places = write_placement(tile, wide=wide)
-    precision = precision_of(analysis, target)
-    write_accumulation(tile, places, precision, f"0, {class_blocks(analysis, config)}")
+    products = products_of(analysis, config, target)
+    write_accumulation(tile, places, products, f"0, {class_blocks(analysis, config)}")
     tile.write_epilogue()
     made = tile.tiles.plan(
         ENTRY,
@@ -143,14 +167,14 @@ def write_placement(tile: Tile, *, wide: bool) -> dict[int, str]:
 
 
 def write_accumulation(
-    tile: Tile, places: Mapping[int, str], precision: str, blocks_of_k: str
+    tile: Tile, places: Mapping[int, str], products: Products, blocks_of_k: str
 ) -> None:
     """Writes the loop over blocks of K.
 
     Args:
       tile: the tile of a CTA.
       places: loop that residue classes divide -> the name of its place in the class.
-      precision: input precision of the products.
+      products: how blocks are multiplied.
       blocks_of_k: the first block and the end, as arguments of a range.
     """
     config, writer, groups = tile.config, tile.tiles.body.writer, tile.space.groups
@@ -181,7 +205,9 @@ def write_accumulation(
             mask_b.append("mask_row[:, None]")
         offset = taps.filter_offset("[:, None]")
         writer.line(f"b = tl.load({tile.filter} + (filter_offset + {offset}){_mask(mask_b)})")
-        writer.line(f"accumulator0 = tl.dot(a, b, accumulator0{precision_argument(precision)})")
+        a, b = ("library.nearest_tf32(a)", "library.nearest_tf32(b)") if products.rounded else "ab"
+        precision = precision_argument(products.precision)
+        writer.line(f"accumulator0 = tl.dot({a}, {b}, accumulator0{precision})")
 
 
 def _mask_of_filter(tile: Tile, mask_k: str) -> str:

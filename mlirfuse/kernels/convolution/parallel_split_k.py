@@ -83,8 +83,7 @@ def _partial(analysis: Analysis, config: ConvolutionConfig, each: int, target: T
     writer.line("split = tl.program_id(2)")
     end = implicit_gemm.class_blocks(analysis, config)
     span = f"split * {each}, tl.minimum(split * {each} + {each}, {end})"
-    precision = implicit_gemm.precision_of(analysis, target)
-    write_accumulation(tile, places, precision, span)
+    write_accumulation(tile, places, implicit_gemm.products_of(analysis, config, target), span)
     writer.line(f"tl.store(y0 + {_offsets(tile, 'split')}, accumulator0, mask={_mask(tile)})")
     x, groups, _ = implicit_gemm.grid(analysis, config)
     splits, copies = Extent(-(-blocks // each)), implicit_gemm.copies_of(analysis)

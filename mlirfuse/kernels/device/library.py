@@ -22,6 +22,14 @@ def smaller(a, b):
 
 
 @triton.jit
+def nearest_tf32(x):
+    """The numbers of f32 as the nearest ones of TF32; tensor cores drop the lower 13 bits."""
+    bits = x.to(tl.int32, bitcast=True)
+    finite = (bits & 0x7F800000) != 0x7F800000
+    return tl.where(finite, (bits + 0x1000) & -0x2000, bits).to(tl.float32, bitcast=True)
+
+
+@triton.jit
 def greater(a, b):
     """The greater of two integers."""
     return tl.maximum(a, b)

@@ -237,6 +237,8 @@ def _write_indices(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None
     for dim, strided in enumerate(analysis.pooling.image_dims):
         loops = [(tile.loops[loop], stride) for loop, stride in strided if loop in tile.loops]
         shift = f" - {low[dim]}" if low is not None and low[dim] else ""
+        # A condition on a number has no shape to be combined with others in Triton's interpreter.
+        shift += " + 0 * column" if {group for (group, _), _ in loops} == {BATCH} else ""
         writer.line(f"first{dim} = {tile.space.linear_index(loops) or '0'}{shift}")
         stride = known_product(shape[dim + 1 :])
         terms.append(f"first{dim} * {stride}" if stride != 1 else f"first{dim}")
