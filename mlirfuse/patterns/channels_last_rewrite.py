@@ -27,9 +27,8 @@ from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes
 from mlirfuse.kernels.convolution.analysis import problem_alone
 from mlirfuse.kernels.convolution.heuristics import gains_from_copied_image
-from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS, ConvolutionProblem
+from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
 from mlirfuse.kernels.convolution_support import has_kernel
-from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -74,17 +73,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     problem = problem_alone(root, loops, surrounds)
     if problem is None or None in ops.shape(source) or not loops.tap_loops:
         return None
-    if problem.in_channels < PACKED_CHANNELS and not _has_vectors(problem):
+    if problem.in_channels < PACKED_CHANNELS:
         return None
     if not gains_from_copied_image(problem, ops.num_elements(source), ctx.target):
         return NoMatch(Reason.NOT_PROFITABLE, "the copy of the image takes longer than it saves")
     order = (*(d for d in range(rank) if d != place), place)
     return Match(root, (root,), _Found(loops.image, pad, source, order))
-
-
-def _has_vectors(problem: ConvolutionProblem) -> bool:
-    """Whether a pixel with the channels last is loaded by whole vectors."""
-    return problem.in_channels * problem.operand_bits // 8 % VECTOR_BYTES == 0
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

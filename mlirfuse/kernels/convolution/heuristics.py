@@ -288,10 +288,16 @@ def _pipelines(
 
 
 def _block_k(problem: ConvolutionProblem) -> int:
-    """K of a block: the one with the fewest masked elements, of those the longer one."""
+    """K of a block: the one with the fewest masked elements, of those the longer one.
+
+    A block of several taps of f32 is a short one: a thread has a tap, a condition and an address
+    for each element. On an H200 7380480 voxels of 3x3x3 taps of 8 channels, in TF32, took 5920 us
+    in blocks of 128 bytes, and 2352 in those of 64.
+    """
     packed = problem.in_channels < PACKED_CHANNELS
     k = problem.in_channels * (problem.taps if packed else 1)
-    block_ks = [_elements(size, problem) for size in BLOCK_K_BYTES]
+    sizes = BLOCK_K_BYTES[1:] if packed and problem.operand_bits == 32 else BLOCK_K_BYTES
+    block_ks = [_elements(size, problem) for size in sizes]
     return min(block_ks, key=lambda block_k: -(-k // block_k) * block_k)
 
 
