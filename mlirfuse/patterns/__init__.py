@@ -26,6 +26,7 @@ _NAMES = (
     "contracted_loops_rewrite",
     "contraction_fusion",
     "contraction_init_rewrite",
+    "contraction_row_fusion",
     "conv_batch_norm_activation_fusion",
     "conv_bias_activation_fusion",
     "conv_triton_kernel",

@@ -19,7 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.reduction.analysis import reduces
+from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.reduction.chains import is_last
 from mlirfuse.kernels.reduction.grouping import is_root
 from mlirfuse.patterns import axis_reduction_fusion

@@ -15,10 +15,14 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import known_product
+from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.codegen.tile_writer import computing, returned
 from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M, MatmulProblem, bucket_m
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolutions
+
+MAX_ROW = 256
+"""Columns of a row that a tile has as a whole."""
 
 _LOOPS = "a contraction without one dimension each of M and N, and one or two of K"
 
@@ -130,6 +134,11 @@ class MatmulAnalysis:
         return cast(int, self.sizes[self.loops.inner_k])
 
     @property
+    def whole_rows(self) -> bool:
+        """Whether a tile has whole rows, which the epilogue reduces."""
+        return any(map(reduces, self.epilogue))
+
+    @property
     def grouped(self) -> bool:
         """Whether K has groups."""
         return len(self.loops.k) > 1
@@ -168,13 +177,34 @@ def analyze(region: ir.Operation) -> MatmulAnalysis | NoMatch | None:
     if len(contractions) > 1:
         return NoMatch(Reason.STRUCTURE, f"{len(contractions)} contractions in one kernel")
     contraction = contractions[0]
-    others = [op for op in group if op != contraction and not ops.is_elementwise(op)]
+    others = [op for op in group if op != contraction and not _may_follow(op)]
     if others:
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
     try:
         return _analyzed(contraction, group, tuple(returned(region)))
     except Unsupported as reason:
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+
+
+def analyze_ops(
+    group: Sequence[ir.Operation], results: Sequence[ir.Value]
+) -> MatmulAnalysis | NoMatch:
+    """Reads ops that a region has, or would have, of which one is a contraction.
+
+    Args:
+      group: the ops, in block order.
+      results: the values that the region returns.
+    """
+    (contraction,) = (op for op in group if _is_contraction(op))
+    try:
+        return _analyzed(contraction, list(group), tuple(results))
+    except Unsupported as reason:
+        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+
+
+def _may_follow(op: ir.Operation) -> bool:
+    """Whether an op is elementwise, or reduces rows."""
+    return ops.is_elementwise(op) or (ops.is_generic(op) and reduces(op))
 
 
 def can_take(contraction: ir.Operation) -> bool:
@@ -211,6 +241,10 @@ def _analyzed(
         raise Unsupported("a value that the prologue computes and the epilogue reads")
     if len(loops.k) > 1 and not prologue:
         raise Unsupported(_LOOPS)
+    if any(map(reduces, prologue)):
+        raise Unsupported("an operand that a reduction computes")
+    if any(map(reduces, epilogue)):
+        _check_rows(contraction, loops, prologue, epilogue)
     types = _types(contraction, accumulators)
     if types is None:
         kinds = {ops.element_type(v) for v in ops.inputs(contraction)}
@@ -237,6 +271,26 @@ def _analyzed(
         epilogue,
         results,
     )
+
+
+def _check_rows(
+    contraction: ir.Operation,
+    loops: Loops,
+    prologue: Sequence[ir.Operation],
+    epilogue: Sequence[ir.Operation],
+) -> None:
+    """Checks that a tile can have whole rows, which the epilogue reduces.
+
+    Raises:
+      Unsupported: it cannot.
+    """
+    sizes = ops.loop_sizes(contraction)
+    if prologue or len(contraction.results) > 1 or loops.m is None or sizes[loops.m] == 1:
+        raise Unsupported("a reduction behind several products, or one of computed operands")
+    if (sizes[loops.n] or MAX_ROW + 1) > MAX_ROW:
+        raise Unsupported(f"rows of more than {MAX_ROW} columns")
+    if any("linalg.index" in ops.scalar_names(op) for op in epilogue):
+        raise Unsupported("positions of the columns of a row that it reduces")
 
 
 def _is_contraction(op: ir.Operation) -> bool:
@@ -379,5 +433,6 @@ def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
         prologue=bool(analysis.prologue),
         weight_bits=min(bits) if bits and min(bits) < 16 else 0,
         grouped=analysis.grouped,
+        whole_rows=analysis.whole_rows,
     )
     return dataclasses.replace(found, m=bucket_m(found.m, streamed=found.streamed_bits > 0))

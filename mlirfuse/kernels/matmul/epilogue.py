@@ -1,4 +1,6 @@
-"""The epilogue of a matmul kernel: elementwise ops on accumulators in registers, and the stores.
+"""The epilogue of a matmul kernel: ops on accumulators in registers, and the stores.
+
+Ops are elementwise, or reduce rows, of which a tile then has all columns.
 
 An accumulator is the variable `accumulator0`, of several in one part `accumulator1` and so on.
 """
@@ -9,8 +11,9 @@ from collections.abc import Callable
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
-from mlirfuse.kernels.matmul.tile_space import KernelTiles
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, N
 from mlirfuse.structured.ir import ops
 
 Accumulate = Callable[[KernelTiles, Part], None]
@@ -42,7 +45,11 @@ def _write_part(kernel: KernelTiles, part: Part, accumulate: Accumulate) -> None
     for index, accumulator in enumerate(part):
         tiles.define(accumulator.result, f"accumulator{index}")
     for op in _ops_of(kernel.analysis, part):
-        tiles.elementwise(op)
+        if op in kernel.reductions:
+            mask = tiles.space.groups[N].mask
+            row_reductions.write(tiles, op, kernel.reductions[op], mask)
+        else:
+            tiles.elementwise(op)
         known.update(op.results)
     for index, value in enumerate(kernel.analysis.results):
         if value in known:

@@ -87,6 +87,9 @@ TF32_TILES = (*F32_TILES, (64, 64, 2))
 pixels with channels first, 192 channels and K of 480 took 661 us in tiles of 64 by 64 with two
 warps, and 1049 in those of 32 by 64."""
 
+WHOLE_ROWS = (16, 32, 64, 128)
+"""M of tiles that have all of N."""
+
 MAX_SHARED_STAGES = 4
 """Stages of tiles of which an SM has several, so that they all have room."""
 
@@ -181,7 +184,7 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
         return _short_gemv_config(problem, target)
     tiles = (
         [*tile_configs(problem, target)]
-        if problem.m > MIN_DOT_M
+        if problem.m > MIN_DOT_M or problem.whole_rows
         else _small_m_configs(problem, target)
     )
     splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
@@ -299,6 +302,10 @@ def f32_tiles(target: Target, *, a_k_contiguous: bool) -> list[tuple[int, int, i
 
 def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, int]]:
     """M, N and warps of tiles."""
+    if problem.whole_rows:
+        block_n = max(MIN_DOT_M, power_of_two(problem.n))
+        yield from ((rows, block_n, 8 if rows * block_n >= 128 * 128 else 4) for rows in WHOLE_ROWS)
+        return
     if problem.operand_bits == 32:
         yield from f32_tiles(target, a_k_contiguous=problem.a_k_contiguous)
         return
@@ -365,7 +372,8 @@ def k_split_configs(
         parts are worth a CTA.
     """
     num_sms, ctas = gpu_of(target).num_sms, num_ctas(problem, config)
-    if not _is_plain(problem) or ctas > num_sms or config.split_k > 1:
+    plain = _is_plain(problem) and not problem.whole_rows
+    if not plain or ctas > num_sms or config.split_k > 1:
         return
     filled = fills_device(num_ctas(problem, smallest), target)
     shortest = MIN_LONG_SPLIT_K if filled else MIN_SPLIT_BYTES * 8 // problem.operand_bits

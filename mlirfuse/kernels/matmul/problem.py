@@ -45,6 +45,7 @@ class MatmulProblem(Problem):
       prologue: whether operands are computed elementwise in the loop over K.
       weight_bits: width of the narrowest operand of the prologue, where it is below 16; else 0.
       grouped: whether K is in groups that share a scale.
+      whole_rows: whether a tile has whole rows of the result, which its epilogue reduces.
       wide_epilogue: whether the ops behind the products need half of the registers; known where a
         configuration is computed for a region.
       epilogue: instructions of those ops for each element; known there, too.
@@ -61,6 +62,7 @@ class MatmulProblem(Problem):
     prologue: bool = False
     weight_bits: int = 0
     grouped: bool = False
+    whole_rows: bool = False
     wide_epilogue: bool = False
     epilogue: int = 0
 

@@ -33,6 +33,8 @@ def select_config(
     """
 
     def can_run(config: MatmulConfig) -> bool:
+        if analysis.whole_rows and not _has_whole_rows(config, analysis.n):
+            return False
         if config.weight_streaming:
             return weight_only.can_run(analysis, config, target)
         if config.aligned_copies and not aligned_copies.can_copy(analysis):
@@ -99,6 +101,12 @@ def choose_config(
     if measured is not None:
         return measured.config
     return computed if can_run(computed) else heuristics.dot_config(exact or problem, target)
+
+
+def _has_whole_rows(config: MatmulConfig, n: int) -> bool:
+    """Whether a warp's accumulators are of whole sums, and a tile has all columns."""
+    plain = not config.consumer_warpgroups and not config.weight_streaming and config.block_m > 1
+    return plain and config.k_splits == config.split_k == 1 and config.block_n >= n
 
 
 def _serves_m(block_m: int, m: int) -> bool:

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.codegen.dot_precision import dot_precision
-from mlirfuse.kernels.codegen.element_types import HIDING, WIDE
+from mlirfuse.kernels.codegen.element_types import HIDING, WIDE, Unsupported
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, loop_axes
+from mlirfuse.kernels.codegen.row_reductions import Reduction
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
@@ -33,6 +35,7 @@ class KernelTiles:
       wide: whether offsets need 64 bits.
       precision: input precision of `tl.dot`; empty where it has no choice.
       copies: index of an operand -> its copy, which the kernel reads in its place.
+      reductions: op of the epilogue that reduces rows -> its reduction.
     """
 
     analysis: MatmulAnalysis
@@ -42,6 +45,7 @@ class KernelTiles:
     wide: bool
     precision: str = ""
     copies: Mapping[int, AlignedCopy] = dataclasses.field(default_factory=dict)
+    reductions: Mapping[ir.Operation, Reduction] = dataclasses.field(default_factory=dict)
 
     def mask(self, group: int) -> str:
         """The mask of a group of axes; `None` where no tile is partial."""
@@ -94,12 +98,21 @@ def kernel_tiles(
     loops: dict[ir.Operation, Sequence[Axis]] = {analysis.contraction: axes}
     loops.update(loop_axes(space, analysis.prologue, main, written=computed))
     loops.update(loop_axes(space, analysis.epilogue, main, written=accumulated))
+    if analysis.whole_rows and config.block_n < analysis.n:
+        raise Unsupported("rows that several tiles have")
+    reductions = {
+        op: row_reductions.read(op, loops[op], [(N, 0)])
+        for op in analysis.epilogue
+        if row_reductions.reduces(op)
+    }
     short = all(ops.element_type(v) in HIDING for v in analysis.results)
     tiles = Tiles(space, loops, WIDE, short=short, layout=layout)
     tiles.body.large = True
     largest = max(ops.num_elements(v) for v in analysis.contraction.operands)
     wide = analysis.m is None or largest >= MAX_INDEX
-    return KernelTiles(analysis, config, tiles, tuple(axes), wide, precision, copies or {})
+    return KernelTiles(
+        analysis, config, tiles, tuple(axes), wide, precision, copies or {}, reductions
+    )
 
 
 def _space(analysis: MatmulAnalysis, config: MatmulConfig) -> Space:

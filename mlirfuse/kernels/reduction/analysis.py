@@ -14,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import (
     Axis,
-    Conflict,
     Group,
     Space,
     known_product,
     loop_axes,
 )
+from mlirfuse.kernels.codegen.row_reductions import Reduction, reduces
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
-from mlirfuse.kernels.reduction.combiners import COMBINERS, Combiner
 from mlirfuse.structured.ir import ops
 
 ROW, COLUMN = 0, 1
@@ -32,26 +32,6 @@ ROW, COLUMN = 0, 1
 
 SHARED = "rows and columns"
 """The axes that the ops of a region have in common."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reduction:
-    """A reduction of all columns of each row.
-
-    Attributes:
-      combine: the combining op in the scalar body.
-      term: the value that it combines with the accumulator.
-      init: the accumulator's first value.
-    """
-
-    combine: ir.Operation
-    term: ir.Value
-    init: float | int
-
-    @property
-    def combiner(self) -> Combiner:
-        """The forms of the combining op."""
-        return COMBINERS[self.combine.name]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -156,10 +136,11 @@ def _analyzed(
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
     row_results = tuple(_row_results(loops, results))
+    columns: list[Axis] = [(COLUMN, n) for n in range(len(column_sizes))]
     contiguous = _contiguous_rows(loops, row_sizes, column_sizes)
     return ReductionAnalysis(
         tuple(group),
-        {op: _reduction(op, loops[op], len(column_sizes)) for op in reductions},
+        {op: row_reductions.read(op, loops[op], columns) for op in reductions},
         tuple(results),
         row_sizes,
         column_sizes,
@@ -171,47 +152,9 @@ def _analyzed(
     )
 
 
-def reduces(op: ir.Operation) -> bool:
-    """Whether an op has a reduction loop."""
-    return "reduction" in ops.iterator_types(op)
-
-
 def spans_rows(axes: Sequence[Axis | None]) -> bool:
     """Whether these axes are those of rows and columns."""
     return {(ROW, 0), (COLUMN, 0)} <= {*axes}
-
-
-def _reduction(op: ir.Operation, axes: Sequence[Axis], num_columns: int) -> Reduction:
-    """Reads a reduction.
-
-    Args:
-      op: the op.
-      axes: the axis of each of its loops.
-      num_columns: axes of the columns.
-
-    Raises:
-      Conflict: it does not reduce just the columns.
-      Unsupported: there is no kernel for it.
-    """
-    kinds = zip(axes, ops.iterator_types(op), strict=True)
-    if sorted(axis for axis, kind in kinds if kind == "reduction") != [
-        (COLUMN, n) for n in range(num_columns)
-    ]:
-        raise Conflict
-    block = ops.body(op)
-    last = list(block.operations)[-1].operation
-    combined = [v.owner.operation for v in last.operands if not isinstance(v.owner, ir.Block)]
-    accumulator = block.arguments[ops.num_inputs(op)]
-    if len(op.results) != 1 or len(combined) != 1 or combined[0].name not in COMBINERS:
-        raise Unsupported(f"the reduction of {ops.described(op)}")
-    terms = [value for value in combined[0].operands if value != accumulator]
-    if len(terms) != 1 or len(list(accumulator.uses)) != 1:
-        raise Unsupported(f"the reduction of {ops.described(op)}")
-    init = ops.constant(op.operands[ops.num_inputs(op)])
-    if init is None:
-        raise Unsupported(f"the init of {ops.described(op)}, which is no constant")
-    COMBINERS[combined[0].name].accumulator(ops.element_type(op.results[0]))
-    return Reduction(combined[0], terms[0], init)
 
 
 def _row_operands(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[ir.Value]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.reduction.analysis import reduces
+from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.reduction.grouping import is_root, takes
 from mlirfuse.structured.ir import fusable_neighbors, ops
 

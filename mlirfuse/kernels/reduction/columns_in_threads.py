@@ -14,12 +14,14 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen import row_reductions
+from mlirfuse.kernels.codegen.combiners import combined_with_init
 from mlirfuse.kernels.codegen.element_types import HIDING
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space, power_of_two
+from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis, reduces
-from mlirfuse.kernels.reduction.combiners import combined_with_init
+from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
@@ -92,7 +94,7 @@ def _reduce(columns: Sequence[RowTiles], op: ir.Operation, analysis: ReductionAn
     reduction, element = analysis.reductions[op], ops.element_type(op.results[0])
     combiner, total = reduction.combiner, ""
     for tiles in columns:
-        term = tiles.term(op, reduction)
+        term = row_reductions.term(tiles, op, reduction)
         total = tiles.body.name(combiner.pair.format(total, term) if total else term)
     types = columns[0].body.types
     text = combined_with_init(combiner, reduction.init, total, element, types)

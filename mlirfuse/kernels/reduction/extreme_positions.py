@@ -20,10 +20,10 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.combiners import COMBINERS, INFINITY, Combiner, neutral_tile
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
 from mlirfuse.kernels.reduction.body_values import BodyValue, body_value, value_of_rows
-from mlirfuse.kernels.reduction.combiners import COMBINERS, INFINITY, Combiner, neutral_tile
 from mlirfuse.structured.ir import ops
 
 FIRST = COMBINERS["arith.minimumf"]

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.reduction.analysis import ReductionAnalysis, analyze_ops, reduces
+from mlirfuse.kernels.codegen.row_reductions import reduces
+from mlirfuse.kernels.reduction.analysis import ReductionAnalysis, analyze_ops
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 MAX_SIBLING_STEPS = 4

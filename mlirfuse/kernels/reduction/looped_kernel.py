@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen import row_reductions
+from mlirfuse.kernels.codegen.combiners import Combiner, combined_with_init, neutral_tile
 from mlirfuse.kernels.codegen.element_types import HIDING
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
@@ -20,7 +22,6 @@ from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.body_values import BodyValue
 from mlirfuse.kernels.reduction.centered_sums import CenteredSum
-from mlirfuse.kernels.reduction.combiners import Combiner, combined_with_init, neutral_tile
 from mlirfuse.kernels.reduction.exponentials import Exponentials, no_exponentials
 from mlirfuse.kernels.reduction.extreme_positions import (
     ExtremePosition,
@@ -312,7 +313,7 @@ class LoopedKernel:
         """Combines an accumulator with the terms of a tile."""
         reduction, element = self.analysis.reductions[op], ops.element_type(op.results[0])
         combiner = reduction.combiner
-        term = self.tiles.term(op, reduction)
+        term = row_reductions.term(self.tiles, op, reduction)
         mask = self.tiles.space.groups[COLUMN].mask
         if mask:
             term = f"tl.where({mask}, {term}, {neutral_tile(combiner, element)})"

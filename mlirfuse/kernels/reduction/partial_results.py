@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlirfuse.kernels.codegen.combiners import COMBINERS, Combiner, neutral_tile
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
 from mlirfuse.kernels.reduction.centered_sums import CenteredSum
-from mlirfuse.kernels.reduction.combiners import COMBINERS, Combiner, neutral_tile
 from mlirfuse.kernels.reduction.exponentials import Exponentials
 from mlirfuse.kernels.reduction.extreme_positions import FIRST, ExtremePosition, Positions
 from mlirfuse.kernels.reduction.moments import Moments

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis, reduces
+from mlirfuse.kernels.codegen.row_reductions import reduces
+from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis
 from mlirfuse.kernels.reduction.centered_sums import CenteredSum, centered_sum
 from mlirfuse.kernels.reduction.extreme_positions import ExtremePosition, extreme_position
 from mlirfuse.structured.ir import ops

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from iree.compiler import ir
-
 from mlirfuse.kernels.codegen.element_types import TYPES, WIDE
 from mlirfuse.kernels.codegen.iteration_space import Axis
 from mlirfuse.kernels.codegen.tile_writer import Tiles
-from mlirfuse.kernels.reduction.analysis import Reduction, ReductionAnalysis, spans_rows
+from mlirfuse.kernels.reduction.analysis import ReductionAnalysis, spans_rows
 from mlirfuse.structured.ir import ops
 
 
@@ -35,14 +33,3 @@ class RowTiles(Tiles):
     def policy(self, axes: Sequence[Axis | None]) -> str:
         """The cache policy of loads of a tensor with these axes, as an argument."""
         return ", eviction_policy='evict_first'" if self.evict_first and spans_rows(axes) else ""
-
-    def term(self, op: ir.Operation, reduction: Reduction) -> str:
-        """The tile that a reduction combines with its accumulator, in the accumulator's type."""
-        known = self.body.block(
-            ops.body(op),
-            [*self.arguments(op)[: ops.num_inputs(op)], None],
-            lambda loop: self.index(op, loop),
-            [reduction.combine],
-        )
-        element = ops.element_type(op.results[0])
-        return reduction.combiner.widened(known[reduction.term], element)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.codegen.element_types import HIDING, TYPES
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
@@ -18,19 +19,12 @@ from mlirfuse.kernels.codegen.iteration_space import (
     Group,
     Space,
 )
+from mlirfuse.kernels.codegen.row_reductions import Reduction, reduces
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.kernels.reduction.analysis import (
-    COLUMN,
-    ROW,
-    Reduction,
-    ReductionAnalysis,
-    reduces,
-    spans_rows,
-)
+from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis, spans_rows
 from mlirfuse.kernels.reduction.cluster_sm90 import Cluster
-from mlirfuse.kernels.reduction.combiners import combined_with_init, neutral_tile
 from mlirfuse.kernels.reduction.distribution import (
     MAX_COLUMNS,
     MAX_THREADS_PER_CTA,
@@ -213,12 +207,6 @@ def _reduce(
     tiles: RowTiles, op: ir.Operation, reduction: Reduction, cluster: Cluster | None
 ) -> None:
     """Reduces all columns of each row."""
-    combiner, element = reduction.combiner, ops.element_type(op.results[0])
     mask = tiles.space.groups[COLUMN].mask or "column >= 0"
-    neutral = neutral_tile(combiner, element)
-    term = tiles.term(op, reduction)
-    text = combiner.tile.format(f"tl.where({mask}, {term}, {neutral})")
-    if cluster is not None:
-        text = cluster.all_reduce(text, combiner.cluster)
-    text = combined_with_init(combiner, reduction.init, text, element, tiles.body.types)
-    tiles.define(op.results[0], tiles.body.name(text))
+    all_reduce = None if cluster is None else cluster.all_reduce
+    row_reductions.write(tiles, op, reduction, mask, all_reduce)

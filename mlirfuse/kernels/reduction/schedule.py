@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.reduction.analysis import reduces
+from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.structured.ir import ops
 
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlirfuse.kernels.codegen.combiners import COMBINERS
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs.device import gpu_of
-from mlirfuse.kernels.reduction.combiners import COMBINERS
 from mlirfuse.kernels.reduction.cost_model import loops_us
 from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS, max_columns
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from mlirfuse.kernels.reduction.combiners import COMBINERS
+from mlirfuse.kernels.codegen.combiners import COMBINERS
 from mlirfuse.kernels.vector.row_analysis import RowReduction
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 

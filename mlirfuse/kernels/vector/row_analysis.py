@@ -17,9 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.combiners import COMBINERS
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Axis, Conflict, Group, Space, loop_axes
-from mlirfuse.kernels.reduction.combiners import COMBINERS
 from mlirfuse.structured.ir import ops
 
 ROW, COLUMN = 0, 1

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.kernels.codegen.combiners import COMBINERS
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.reduction.combiners import COMBINERS
 from mlirfuse.kernels.scan.analysis import ScanAnalysis
 from mlirfuse.kernels.vector.pointwise import Pointwise, literal
 from mlirfuse.structured.ir import ops
