@@ -40,7 +40,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Grows the group of a reduction up to the contraction."""
     if not triton_compiler.supports(ctx.target) or not any(map(ops.users, root.results)):
         return None
-    if ops.in_region(root) or not _reduces_product(root):
+    if ops.in_region(root) or not reads_product(root):
         return None
     growth = Growth(root, ctx.target.max_operands)
     if not isinstance(growth.analysis(), ReductionAnalysis):
@@ -64,8 +64,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     return Match(root, tuple(members))
 
 
-def _reduces_product(root: ir.Operation) -> bool:
-    """Whether a reduction may have the rows of a contraction: one computes its operands."""
+def reads_product(root: ir.Operation) -> bool:
+    """Whether an op may read the rows of a contraction, of few columns."""
     seen, work = {root}, [root]
     while work and len(seen) <= fusable_neighbors.MAX_GROUP_OPS:
         for value in ops.inputs(work.pop()):
@@ -73,7 +73,7 @@ def _reduces_product(root: ir.Operation) -> bool:
             if op is None or op in seen or op.block != root.block:
                 continue
             if ops.is_contraction(op) and matmul_analysis.can_take(op):
-                return True
+                return matmul_analysis.has_short_rows(op)
             if takes(op, root.block):
                 seen.add(op)
                 work.append(op)

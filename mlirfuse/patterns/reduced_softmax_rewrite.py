@@ -1,4 +1,4 @@
-"""Write a softmax whose rows are reduced again as reductions and elementwise ops, for a kernel.
+"""Write a softmax before a reduction, or behind a contraction, as ops, for a kernel with it.
 
     %y = linalg.softmax dimension(1) ins(%x)           tensor<NxCxT>
     %s = linalg.generic {addf (mulf %y, %v)}           tensor<NxT>
@@ -8,7 +8,9 @@
 
 Root: a `linalg.softmax` along any dimension, of static size, of which elementwise ops feed a
 reduction over the same dimension: an entropy, an expected value, a divergence. The reduction's
-group (`reduced_row_fusion`) then takes the softmax. Nothing is written where Triton is missing.
+group (`reduced_row_fusion`) then takes the softmax. Or one of the short rows of a contraction, a
+tile of whose kernel has whole rows (`contraction_row_fusion`). Nothing is written where Triton is
+missing.
 T f16, bf16, f32. Numerics: exact (f16 and bf16 are rounded once, at the end).
 Source: mlirfuse.
 """
@@ -22,12 +24,15 @@ from iree.compiler import ir
 from mlirfuse.core import Match, NoMatch, PassContext
 from mlirfuse.kernels.reduction.chains import reduced_again
 from mlirfuse.patterns import lone_softmax_rewrite
+from mlirfuse.patterns.contraction_row_fusion import reads_product
 from mlirfuse.structured.ir import ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a softmax of a kernel's types before a reduction."""
-    if not reduced_again(root.results[0], frozenset({ops.softmax_axis(root)})):
+    """Finds a softmax of a kernel's types before a reduction, or behind a contraction."""
+    axis = ops.softmax_axis(root)
+    of_rows = axis == len(ops.shape(root.results[0])) - 1 and reads_product(root)
+    if not of_rows and not reduced_again(root.results[0], frozenset({axis})):
         return None
     return lone_softmax_rewrite.match(root, ctx)
 
@@ -35,6 +40,6 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 PASS = dataclasses.replace(
     lone_softmax_rewrite.PASS,
     name="reduced_softmax_rewrite",
-    summary="Softmax whose rows are reduced as reductions and elementwise ops, for a kernel",
+    summary="Softmax before a reduction or behind a contraction as ops, for one kernel with it",
     match=match,
 )

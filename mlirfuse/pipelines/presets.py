@@ -79,11 +79,11 @@ DEFAULT: tuple[str, ...] = (
     "operand_order_rewrite",
     # IREE generates slow code for a transpose of the result of such a contraction.
     "batch_matmul_transpose_fusion",
-    # Before anything takes the reductions, or the contraction, alone.
-    "contraction_row_fusion",
     # Before a norm is taken without the reductions of its result.
     "row_partials_rewrite",
     "reduced_softmax_rewrite",
+    # Before anything takes the reductions, or the contraction, alone.
+    "contraction_row_fusion",
     "reduced_row_fusion",
     *_NORMS,
     # Epilogues of the norms, before a search groups them without the norm.

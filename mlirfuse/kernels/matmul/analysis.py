@@ -207,6 +207,12 @@ def _may_follow(op: ir.Operation) -> bool:
     return ops.is_elementwise(op) or (ops.is_generic(op) and reduces(op))
 
 
+def has_short_rows(contraction: ir.Operation) -> bool:
+    """Whether a tile can have whole rows of a contraction that a kernel `can_take`."""
+    loops = _loops(contraction, _accumulators(contraction)[0])
+    return (ops.loop_sizes(contraction)[loops.n] or MAX_ROW + 1) <= MAX_ROW
+
+
 def can_take(contraction: ir.Operation) -> bool:
     """Whether a contraction alone has the element types and loops of a kernel."""
     try:
