@@ -23,7 +23,6 @@ from iree.compiler import ir
 
 from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
-from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.matmul import analysis as matmul_analysis
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis
 from mlirfuse.kernels.matmul.cost_model import copy_time, time
@@ -96,15 +95,10 @@ def _with_contraction(members: list[ir.Operation]) -> list[ir.Operation] | None:
                     return None
                 contraction = op
                 found.add(op)
-            elif takes(op, op.block) and not reduces(op) and _reads_product(op):
+            elif ops.is_elementwise(op) and fusable_neighbors.is_among_epilogues(op):
                 found.add(op)
                 work.append(op)
     return slices.in_order(found) if contraction is not None else None
-
-
-def _reads_product(op: ir.Operation) -> bool:
-    """Whether an elementwise op is the epilogue of a contraction."""
-    return fusable_neighbors.is_among_epilogues(op)
 
 
 def _gains(found: MatmulAnalysis, target: Target) -> bool:

@@ -180,14 +180,10 @@ def analyze(region: ir.Operation) -> MatmulAnalysis | NoMatch | None:
         return None
     if len(contractions) > 1:
         return NoMatch(Reason.STRUCTURE, f"{len(contractions)} contractions in one kernel")
-    contraction = contractions[0]
-    others = [op for op in group if op != contraction and not _may_follow(op)]
+    others = [op for op in group if op != contractions[0] and not _may_follow(op)]
     if others:
         return NoMatch(Reason.STRUCTURE, f"the kernel has no {ops.described(others[0])}")
-    try:
-        return _analyzed(contraction, group, tuple(returned(region)))
-    except Unsupported as reason:
-        return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {reason}")
+    return analyze_ops(group, returned(region))
 
 
 def analyze_ops(
