@@ -250,3 +250,6 @@ func.func @main(%x: tensor<6x40x7xf32>) -> (tensor<{out}xf32>, tensor<{out}xf32>
     exact = array.astype(np.float64)
     close(value, exact.max(axis) if largest else exact.min(axis), "f32")
     assert np.array_equal(index, exact.argmax(axis) if largest else exact.argmin(axis))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        assert plan.problem.passes == 1  # over the columns, which the index would wait for

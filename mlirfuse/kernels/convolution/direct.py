@@ -150,8 +150,8 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
         {axes[loop][1]: stride for loop, stride in strided.items() if axes[loop][0] == group}
         for group in (ROWS, COLUMNS)
     )
-    positions, area = known_product(class_sizes(parts[COLUMNS], columns)), config.block_m
-    area *= config.block_n
+    positions = known_product(class_sizes(parts[COLUMNS], columns))
+    area = config.block_m * config.block_n
     width = tile_width(positions, config.block_n)
     height = max(1, area // width)
     if not analysis.is_dynamic:

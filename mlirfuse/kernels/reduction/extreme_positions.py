@@ -24,14 +24,13 @@ from mlirfuse.kernels.codegen.combiners import COMBINERS, INFINITY, Combiner, ne
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
 from mlirfuse.kernels.reduction.body_values import BodyValue, body_value, value_of_rows
+from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.ir import ops
 
 FIRST = COMBINERS["arith.minimumf"]
 """How positions are combined."""
 
 _FLOATS = frozenset({"f16", "bf16", "f32"})
-_EQUAL, _UNEQUAL = 1, 13
-"""Predicates of `arith.cmpf`: `oeq` and `une`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +48,11 @@ class ExtremePosition:
     center: BodyValue
     position: BodyValue
     combiner: Combiner
+
+    @property
+    def squared(self) -> bool:
+        """False: it is no sum of squares."""
+        return False
 
     @property
     def of_columns(self) -> tuple[BodyValue, ...]:
@@ -84,17 +88,15 @@ def _compared(condition: ir.Value) -> tuple[ir.Value, ir.Value] | None:
         return None
     comparisons = [ops.defining_op(operand) for operand in either.operands]
     found = {_predicate(each): each for each in comparisons if each is not None}
-    equal, unequal = found.get(_EQUAL), found.get(_UNEQUAL)
+    equal, unequal = found.get(predicates.OEQ), found.get(predicates.UNE)
     if equal is None or unequal is None or unequal.operands[0] != unequal.operands[1]:
         return None
     value, extreme = equal.operands
     return (value, extreme) if unequal.operands[0] == value else None
 
 
-def _predicate(op: ir.Operation) -> int | None:
-    if op.name != "arith.cmpf":
-        return None
-    return int(ir.IntegerAttr(op.attributes["predicate"]).value)
+def _predicate(op: ir.Operation) -> str:
+    return str(op.attributes["predicate"]) if op.name == "arith.cmpf" else ""
 
 
 def _combiner(analysis: ReductionAnalysis, value: BodyValue, center: BodyValue) -> Combiner | None:

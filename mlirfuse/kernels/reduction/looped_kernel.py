@@ -21,25 +21,16 @@ from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Plan, Program
 from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.body_values import BodyValue
-from mlirfuse.kernels.reduction.centered_sums import CenteredSum
 from mlirfuse.kernels.reduction.exponentials import Exponentials, no_exponentials
-from mlirfuse.kernels.reduction.extreme_positions import (
-    ExtremePosition,
-    Positions,
-    no_positions,
-)
+from mlirfuse.kernels.reduction.extreme_positions import ExtremePosition, no_positions
 from mlirfuse.kernels.reduction.moments import Moments, no_moments
-from mlirfuse.kernels.reduction.partial_results import PartialResults, Split
-from mlirfuse.kernels.reduction.passes_over_columns import Levels, Pass
+from mlirfuse.kernels.reduction.partial_results import PartialResults, Parts, Split
+from mlirfuse.kernels.reduction.passes_over_columns import Centered, Levels, Pass
 from mlirfuse.kernels.reduction.row_blocks import row_blocks
 from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
-
-
-Parts = Moments | Exponentials | Positions
-"""The accumulator of a sum around a value of rows, or of a position."""
 
 
 class LoopTiles(RowTiles):
@@ -191,9 +182,7 @@ class LoopedKernel:
                 names[op] = self.tiles.body.name(neutral_tile(combiner, element, f"{[*shape]}"))
         for op in (*each.ops, *names):
             self.tiles.hoist(op)
-        shifts = self._shifts(
-            {op: found for op, found in centered.items() if _is_of_squares(found)}
-        )
+        shifts = self._shifts({op: found for op, found in centered.items() if found.squared})
         for op, found in centered.items():
             if isinstance(found, ExtremePosition):
                 self.parts[op] = no_positions(self.writer, shape, found.combiner)
@@ -220,9 +209,7 @@ class LoopedKernel:
         """The combiner of a reduction, and the type of its result's elements."""
         return self.analysis.reductions[op].combiner, ops.element_type(op.results[0])
 
-    def _shifts(
-        self, centered: Mapping[ir.Operation, CenteredSum | ExtremePosition]
-    ) -> dict[ir.Operation, str]:
+    def _shifts(self, centered: Mapping[ir.Operation, Centered]) -> dict[ir.Operation, str]:
         """The mean of the first values of each row, of those of the CTA.
 
         They fill a tile like those of the loop, so that Triton gives all of them one layout: with
@@ -255,10 +242,10 @@ class LoopedKernel:
                 for op, name in values.items()
             }
 
-    def _add_to_parts(self, centered: Mapping[ir.Operation, CenteredSum | ExtremePosition]) -> None:
+    def _add_to_parts(self, centered: Mapping[ir.Operation, Centered]) -> None:
         """Adds the values of a tile to the accumulators of its lanes."""
         before, mask = "", self.tiles.space.groups[COLUMN].mask
-        if any(_is_of_squares(found) for found in centered.values()):
+        if any(found.squared for found in centered.values()):
             start = "start" if self._split is None else "(start - first)"
             before = self.writer.name(f"({start} // {self._block_columns}) * 1.0")
         for op, found in centered.items():
@@ -408,7 +395,3 @@ class LoopedKernel:
         lines = self.writer.lines
         text = text_of(ENTRY, every, lines, f"Columns of {self.analysis.columns}, in parts.")
         return Program(ENTRY, text, tuple(every), num_warps, 1)
-
-
-def _is_of_squares(found: CenteredSum | ExtremePosition) -> bool:
-    return isinstance(found, CenteredSum) and found.squared

@@ -8,10 +8,10 @@ from mlirfuse.kernels.codegen.combiners import COMBINERS, Combiner, neutral_tile
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
-from mlirfuse.kernels.reduction.centered_sums import CenteredSum
 from mlirfuse.kernels.reduction.exponentials import Exponentials
 from mlirfuse.kernels.reduction.extreme_positions import FIRST, ExtremePosition, Positions
 from mlirfuse.kernels.reduction.moments import Moments
+from mlirfuse.kernels.reduction.passes_over_columns import Centered
 
 LANES = 256
 """Elements of a tile of parts, at least, one for each thread: with fewer of them Triton lets
@@ -20,6 +20,10 @@ H200 the second kernel of a batch norm of 256x8x56x56 bf16 took 68 us with 128 p
 256."""
 
 _SUM, _MAXIMUM = COMBINERS["arith.addf"], COMBINERS["arith.maximumf"]
+
+
+Parts = Moments | Exponentials | Positions
+"""The accumulator of a sum around a value of rows, or of a position."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,7 +79,7 @@ class PartialResults:
         self.width = max(power_of_two(split.count), LANES // min(block_rows, LANES))
         writer.line(f"part = tl.arange(0, {self.width})[None, :]")
 
-    def around(self, found: CenteredSum | ExtremePosition) -> Moments | Exponentials | Positions:
+    def around(self, found: Centered) -> Parts:
         """The accumulators of a sum around a value of rows, or of its position."""
         if isinstance(found, ExtremePosition):
             extreme = self.parts(found.combiner, "f32")

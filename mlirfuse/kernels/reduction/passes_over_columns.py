@@ -19,6 +19,9 @@ from mlirfuse.kernels.reduction.centered_sums import CenteredSum, centered_sum
 from mlirfuse.kernels.reduction.extreme_positions import ExtremePosition, extreme_position
 from mlirfuse.structured.ir import ops
 
+Centered = CenteredSum | ExtremePosition
+"""A reduction around a value of rows that the same pass over the columns gives."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pass:
@@ -53,7 +56,7 @@ class Levels:
         self._producers = {
             op: [owners[v] for v in _read(op) if v in owners] for op in analysis.group
         }
-        self.centered: dict[ir.Operation, CenteredSum | ExtremePosition] = {}
+        self.centered: dict[ir.Operation, Centered] = {}
         self._centers: dict[ir.Operation, list[ir.Operation]] = {}
         for op in analysis.group:
             self.of_op[op] = self._level(self._producers[op]) + reduces(op)
