@@ -85,7 +85,7 @@ class Reason(enum.Enum):
     )
     TOO_MANY_OPERANDS = (
         "too_many_operands",
-        "the dispatch would have more operands and results than IREE allows (16)",
+        "the dispatch would have more operands and results than IREE allows (16; 32 on CPUs)",
         "fuse fewer ops: switch off a later fusion into the same group",
     )
     TOO_MANY_OPS = (

@@ -92,28 +92,44 @@ util.func public @no_fusion_read_between(%a: tensor<5x3xf32>, %b: tensor<5x4xf32
 // -----
 
 // More operands than IREE takes in a dispatch.
-// WHY: 17 operands and results
+// WHY: 33 operands and results
 // CHECK-LABEL: @no_fusion_operands
 // CHECK-NOT: flow.dispatch
-func.func @no_fusion_operands(%x0: tensor<4x8xf16>, %x1: tensor<4x8xf16>, %x2: tensor<4x8xf16>, %x3: tensor<4x8xf16>, %x4: tensor<4x8xf16>, %x5: tensor<4x8xf16>, %x6: tensor<4x8xf16>, %x7: tensor<4x8xf16>, %x8: tensor<4x8xf16>, %x9: tensor<4x8xf16>, %x10: tensor<4x8xf16>, %x11: tensor<4x8xf16>, %x12: tensor<4x8xf16>, %x13: tensor<4x8xf16>, %x14: tensor<4x8xf16>, %x15: tensor<4x8xf16>) -> tensor<4x128xf16> {
-  %c0 = tensor.empty() : tensor<4x128xf16>
-  %c1 = tensor.insert_slice %x0 into %c0[0, 0] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c2 = tensor.insert_slice %x1 into %c1[0, 8] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c3 = tensor.insert_slice %x2 into %c2[0, 16] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c4 = tensor.insert_slice %x3 into %c3[0, 24] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c5 = tensor.insert_slice %x4 into %c4[0, 32] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c6 = tensor.insert_slice %x5 into %c5[0, 40] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c7 = tensor.insert_slice %x6 into %c6[0, 48] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c8 = tensor.insert_slice %x7 into %c7[0, 56] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c9 = tensor.insert_slice %x8 into %c8[0, 64] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c10 = tensor.insert_slice %x9 into %c9[0, 72] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c11 = tensor.insert_slice %x10 into %c10[0, 80] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c12 = tensor.insert_slice %x11 into %c11[0, 88] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c13 = tensor.insert_slice %x12 into %c12[0, 96] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c14 = tensor.insert_slice %x13 into %c13[0, 104] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c15 = tensor.insert_slice %x14 into %c14[0, 112] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  %c16 = tensor.insert_slice %x15 into %c15[0, 120] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x128xf16>
-  return %c16 : tensor<4x128xf16>
+func.func @no_fusion_operands(%x0: tensor<4x8xf16>, %x1: tensor<4x8xf16>, %x2: tensor<4x8xf16>, %x3: tensor<4x8xf16>, %x4: tensor<4x8xf16>, %x5: tensor<4x8xf16>, %x6: tensor<4x8xf16>, %x7: tensor<4x8xf16>, %x8: tensor<4x8xf16>, %x9: tensor<4x8xf16>, %x10: tensor<4x8xf16>, %x11: tensor<4x8xf16>, %x12: tensor<4x8xf16>, %x13: tensor<4x8xf16>, %x14: tensor<4x8xf16>, %x15: tensor<4x8xf16>, %x16: tensor<4x8xf16>, %x17: tensor<4x8xf16>, %x18: tensor<4x8xf16>, %x19: tensor<4x8xf16>, %x20: tensor<4x8xf16>, %x21: tensor<4x8xf16>, %x22: tensor<4x8xf16>, %x23: tensor<4x8xf16>, %x24: tensor<4x8xf16>, %x25: tensor<4x8xf16>, %x26: tensor<4x8xf16>, %x27: tensor<4x8xf16>, %x28: tensor<4x8xf16>, %x29: tensor<4x8xf16>, %x30: tensor<4x8xf16>, %x31: tensor<4x8xf16>) -> tensor<4x256xf16> {
+  %e = tensor.empty() : tensor<4x256xf16>
+  %i0 = tensor.insert_slice %x0 into %e[0, 0] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i1 = tensor.insert_slice %x1 into %i0[0, 8] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i2 = tensor.insert_slice %x2 into %i1[0, 16] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i3 = tensor.insert_slice %x3 into %i2[0, 24] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i4 = tensor.insert_slice %x4 into %i3[0, 32] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i5 = tensor.insert_slice %x5 into %i4[0, 40] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i6 = tensor.insert_slice %x6 into %i5[0, 48] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i7 = tensor.insert_slice %x7 into %i6[0, 56] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i8 = tensor.insert_slice %x8 into %i7[0, 64] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i9 = tensor.insert_slice %x9 into %i8[0, 72] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i10 = tensor.insert_slice %x10 into %i9[0, 80] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i11 = tensor.insert_slice %x11 into %i10[0, 88] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i12 = tensor.insert_slice %x12 into %i11[0, 96] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i13 = tensor.insert_slice %x13 into %i12[0, 104] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i14 = tensor.insert_slice %x14 into %i13[0, 112] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i15 = tensor.insert_slice %x15 into %i14[0, 120] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i16 = tensor.insert_slice %x16 into %i15[0, 128] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i17 = tensor.insert_slice %x17 into %i16[0, 136] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i18 = tensor.insert_slice %x18 into %i17[0, 144] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i19 = tensor.insert_slice %x19 into %i18[0, 152] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i20 = tensor.insert_slice %x20 into %i19[0, 160] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i21 = tensor.insert_slice %x21 into %i20[0, 168] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i22 = tensor.insert_slice %x22 into %i21[0, 176] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i23 = tensor.insert_slice %x23 into %i22[0, 184] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i24 = tensor.insert_slice %x24 into %i23[0, 192] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i25 = tensor.insert_slice %x25 into %i24[0, 200] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i26 = tensor.insert_slice %x26 into %i25[0, 208] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i27 = tensor.insert_slice %x27 into %i26[0, 216] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i28 = tensor.insert_slice %x28 into %i27[0, 224] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i29 = tensor.insert_slice %x29 into %i28[0, 232] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i30 = tensor.insert_slice %x30 into %i29[0, 240] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  %i31 = tensor.insert_slice %x31 into %i30[0, 248] [4, 8] [1, 1] : tensor<4x8xf16> into tensor<4x256xf16>
+  return %i31 : tensor<4x256xf16>
 }
 
 // -----

@@ -80,7 +80,7 @@ func.func @no_fusion_update(%x: tensor<8x6xf16>, %z: tensor<8x2xf16>) -> tensor<
 // -----
 
 // WHY-LABEL: function @no_fusion_computed_part
-// WHY: the group that computes it writes in place
+// WHY: the groups that compute most of it write in place
 // CHECK-LABEL: @no_fusion_computed_part
 // CHECK: flow.dispatch.region
 // CHECK-NOT: movement_fusion

@@ -61,14 +61,12 @@ func.func @rows_at_indices(%x: tensor<9x21xf32>, %n: tensor<6xi64>) -> tensor<6x
 
 // -----
 
-// WHY-LABEL: @no_kernel_indices_of_lanes
-// WHY: movement_vector_kernel:
-// WHY-NEXT: elements whose indices in adjacent lanes are computed
-// CHECK-LABEL: @no_kernel_indices_of_lanes
-// CHECK-NOT: flow.dispatch @
+// CHECK-LABEL: @elements_at_indices
+// CHECK: flow.dispatch @
+// CHECK-NOT: linalg.generic
 #id = affine_map<(r, c) -> (r, c)>
 #column = affine_map<(r, c) -> (c)>
-func.func @no_kernel_indices_of_lanes(%x: tensor<6x21xf32>, %n: tensor<16xi64>) -> tensor<6x16xf32> {
+func.func @elements_at_indices(%x: tensor<6x21xf32>, %n: tensor<16xi64>) -> tensor<6x16xf32> {
   %e = tensor.empty() : tensor<6x16xf32>
   %g = linalg.generic {indexing_maps = [#column, #id], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<16xi64>) outs(%e : tensor<6x16xf32>) {
   ^bb0(%i: i64, %o: f32):
@@ -78,6 +76,37 @@ func.func @no_kernel_indices_of_lanes(%x: tensor<6x21xf32>, %n: tensor<16xi64>) 
     linalg.yield %v : f32
   } -> tensor<6x16xf32>
   return %g : tensor<6x16xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_index_of_an_index
+// WHY: movement_vector_kernel:
+// WHY-NEXT: an index that is computed from a computed index
+// CHECK-LABEL: @no_kernel_index_of_an_index
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+#column = affine_map<(r, c) -> (c)>
+func.func @no_kernel_index_of_an_index(%x: tensor<6x21xf32>, %n: tensor<16xi64>, %m: tensor<16xi64>) -> tensor<6x16xf32> {
+  %y = flow.dispatch.region -> (tensor<6x16xf32>) {
+    %e = tensor.empty() : tensor<6x16xf32>
+    %g = linalg.generic {indexing_maps = [#column, #id], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<16xi64>) outs(%e : tensor<6x16xf32>) {
+    ^bb0(%i: i64, %o: f32):
+      %r = linalg.index 0 : index
+      %c = arith.index_cast %i : i64 to index
+      %v = tensor.extract %x[%r, %c] : tensor<6x21xf32>
+      linalg.yield %v : f32
+    } -> tensor<6x16xf32>
+    %h = linalg.generic {indexing_maps = [#column, #id], iterator_types = ["parallel", "parallel"]} ins(%m : tensor<16xi64>) outs(%e : tensor<6x16xf32>) {
+    ^bb0(%i: i64, %o: f32):
+      %r = linalg.index 0 : index
+      %c = arith.index_cast %i : i64 to index
+      %v = tensor.extract %g[%r, %c] : tensor<6x16xf32>
+      linalg.yield %v : f32
+    } -> tensor<6x16xf32>
+    flow.return %h : tensor<6x16xf32>
+  }
+  return %y : tensor<6x16xf32>
 }
 
 // -----

@@ -32,6 +32,8 @@ from mlirfuse.core import Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.attention.analysis import ATTENTION_OP
 from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
+from mlirfuse.kernels.data_movement import analysis
+from mlirfuse.kernels.data_movement.analysis import INSERT
 from mlirfuse.kernels.pointwise import profitability
 from mlirfuse.kernels.vector import movement
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
@@ -53,7 +55,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None  # that one is the root
     if any(u.name == "tensor.insert_slice" and u.operands[1] == value for u in users):
         return None
-    if any(_takes_padding(u) for u in users):
+    if not _is_concatenation(root) and any(_takes_padding(u) for u in users):
         return None
     permuted = _permuted_producers(root)
     if ops.is_generic(root) and not permuted and not gathers.computed_sources(root):
@@ -128,6 +130,14 @@ def _is_view(op: ir.Operation) -> bool:
     return all(boxes[n][1] == 1 for n in range(partial[-1])) if partial else True
 
 
+def _is_concatenation(op: ir.Operation) -> bool:
+    """Whether an op is the last insertion of parts that fill a tensor, or inserts them all."""
+    if op.name == "tensor.concat":
+        return True
+    parts = analysis.chain(op) if op.name == INSERT else []
+    return bool(parts) and not isinstance(analysis.analyze_chain(parts), NoMatch)
+
+
 def _takes_padding(op: ir.Operation) -> bool:
     """Whether an op in no group reads a window of its operand."""
     return fusable_neighbors.is_compute(op) or op.name.startswith("linalg.pooling")
@@ -171,10 +181,13 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     ]
     if not parts:
         return None
-    largest = max(parts, key=ops.num_elements)
-    owner = ops.defining_op(largest)
-    if owner is not None and owner.name == ops.REGION and len(ops.users(largest)) == 1:
-        return NoMatch(Reason.LEFT_TO_PRODUCER, "the group that computes it writes in place")
+    size = {True: 0, False: 0}
+    for part in parts:
+        owner = ops.defining_op(part)
+        in_place = owner is not None and owner.name == ops.REGION and len(ops.users(part)) == 1
+        size[in_place] += ops.num_elements(part)
+    if size[True] > size[False]:
+        return NoMatch(Reason.LEFT_TO_PRODUCER, "the groups that compute most of it write in place")
     return None
 
 

@@ -14,6 +14,9 @@ ARCHITECTURES = {"aarch64": AARCH64, "arm64": AARCH64, "x86_64": X86_64, "amd64"
 STACK_LIMIT = 32 * 1024
 """Bytes of stack that IREE 3.13 lets a dispatch use (`--iree-llvmcpu-stack-allocation-limit`)."""
 
+MAX_BINDINGS = 32
+"""Operands and results of a dispatch that the HAL module of IREE 3.13 takes from a program."""
+
 NAMED_CORES = 8
 """Cores of a CPU that is named, of which nothing tells how many the machine has."""
 
@@ -48,6 +51,7 @@ def create(arch: str) -> Target:
         special_rate=cpu_rates.special_rate(found),
         parallelism=cpu_rates.parallelism(found),
         launch_us=cpu_rates.LAUNCH_US,
+        max_operands=MAX_BINDINGS,
         stack_limit=STACK_LIMIT,
         packed_matmul_tiles=cpu_tiles.packed_matmul_tiles(found),
         cpu_tiles=cpu_tiles.tiles(found),

@@ -76,6 +76,88 @@ def embedding():
     return case("embedding", TABLE, inputs, lambda x, n: (x[n[:, 2]],), {PASS: 1}, 1)
 
 
+LANES = """
+func.func @elements_at_indices(%x: tensor<9x21xf32>, %n: tensor<INDICESxi64>) -> tensor<9x19xf32> {
+  %e = tensor.empty() : tensor<9x19xf32>
+  %g = linalg.generic {indexing_maps = [affine_map<(r, c) -> MAP>, affine_map<(r, c) -> (r, c)>],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%n : tensor<INDICESxi64>) outs(%e : tensor<9x19xf32>) {
+  ^bb0(%i: i64, %o: f32):
+    %k = arith.index_cast %i : i64 to index
+    %r = linalg.index 0 : index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %x[PLACE] : tensor<9x21xf32>
+    %d = arith.addf %v, %v : f32
+    linalg.yield %d : f32
+  } -> tensor<9x19xf32>
+  return %g : tensor<9x19xf32>
+}
+"""
+
+
+def elements_at_indices(name, index_map, place, reference, dtype="f32"):
+    """Elements at an index that each lane computes, of a table of indices of one or two axes."""
+    columns, whole = np.arange(19) * 8 % 21, np.arange(171).reshape(9, 19) * 5 % 9
+    table = columns if index_map == "(c)" else whole
+    text = (
+        LANES.replace("INDICES", "x".join(map(str, table.shape)))
+        .replace("MAP", index_map)
+        .replace("PLACE", place)
+        .replace("elements_at_indices", name)
+        .replace("f32", dtype)
+    )
+    x = draw(dtype, (9, 21), special=1)
+    inputs = {kind: (values, table) for kind, (values,) in x.items()}
+    return case(name, text, inputs, lambda x, n: (2 * reference(x, n),), {PASS: 1}, 1, dtype)
+
+
+TABLES = 18
+"""More operands and results than a dispatch of IREE's has."""
+
+
+def stacked_rows():
+    """Rows of many tables, each at a column of indices, one after the other, and one other part."""
+    kinds = "".join(f", %t{n}: tensor<7x32xf32>" for n in range(TABLES))
+    whole = f"tensor<5x{TABLES + 1}x32xf32>"
+    body, last = "", "%e"
+    for n in range(TABLES + 1):
+        part = f"%g{n}"
+        if n < TABLES:
+            body += f"""
+  %s{n} = tensor.extract_slice %n[0, {n}] [5, 1] [1, 1] : tensor<5x{TABLES}xi64> to tensor<5xi64>
+  %g{n} = linalg.generic {{
+      indexing_maps = [affine_map<(r, c) -> (r)>, affine_map<(r, c) -> (r, c)>],
+      iterator_types = ["parallel", "parallel"]}}
+      ins(%s{n} : tensor<5xi64>) outs(%p : tensor<5x32xf32>) {{
+  ^bb0(%i: i64, %o: f32):
+    %r = arith.index_cast %i : i64 to index
+    %c = linalg.index 1 : index
+    %v = tensor.extract %t{n}[%r, %c] : tensor<7x32xf32>
+    linalg.yield %v : f32
+  }} -> tensor<5x32xf32>"""
+        else:
+            part = "%x"
+        body += f"""
+  %i{n} = tensor.insert_slice {part} into {last}[0, {n}, 0] [5, 1, 32] [1, 1, 1]
+    : tensor<5x32xf32> into {whole}"""
+        last = f"%i{n}"
+    text = f"""
+func.func @stacked_rows(%x: tensor<5x32xf32>, %n: tensor<5x{TABLES}xi64>{kinds}) -> {whole} {{
+  %e = tensor.empty() : {whole}
+  %p = tensor.empty() : tensor<5x32xf32>{body}
+  return {last} : {whole}
+}}
+"""
+    rows = np.arange(5 * TABLES).reshape(5, TABLES) * 5 % 7
+    drawn = draw("f32", (5, 32), *[(7, 32)] * TABLES, special=1)
+    inputs = {kind: (x, rows, *tables) for kind, (x, *tables) in drawn.items()}
+
+    def reference(x, n, *tables):
+        return (np.stack([*(t[n[:, k]] for k, t in enumerate(tables)), x], 1),)
+
+    return case("stacked_rows", text, inputs, reference, {"movement_fusion": 1, PASS: 1}, 1)
+
+
 FIRST = """
 func.func @first_columns(%x: tensor<6x5x27xf32>) -> tensor<6x5x20xf32> {
   %e = tensor.empty() : tensor<6x5x20xf32>
@@ -171,6 +253,17 @@ def cases():
         flipped("last_f16", (5, 83), 1, "f16"),
         rows_at_indices(),
         embedding(),
+        elements_at_indices("elements_of_rows", "(c)", "%r, %k", lambda x, n: x[:, n]),
+        elements_at_indices(
+            "elements_of_rows_f16", "(c)", "%r, %k", lambda x, n: x[:, n], dtype="f16"
+        ),
+        elements_at_indices(
+            "elements_of_columns",
+            "(r, c)",
+            "%k, %c",
+            lambda x, n: np.take_along_axis(x[:, :19], n, 0),
+        ),
+        stacked_rows(),
         first_columns(),
         concatenated("cache_and_one_key", (127, 1), 64),
         concatenated("cache_and_one_key_bf16", (40, 1), 80, "bf16"),

@@ -42,9 +42,9 @@ def sums(count: int, after: int = 0) -> str:
 
 
 def test_as_much_as_a_dispatch_has_operands_for():
-    (whole,), groups = fused(sums(14))
+    (whole,), groups = fused(sums(30))
     assert whole.taken
-    (part,), smaller = fused(sums(15))
+    (part,), smaller = fused(sums(31))
     assert part.taken
     assert smaller == groups
 

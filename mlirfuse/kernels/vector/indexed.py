@@ -9,6 +9,7 @@ of all, as far as each operand has them whole as its last dimensions, or none of
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -21,9 +22,21 @@ from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.strided_views import strided_view
 
-Place = int | Shifted | Named | None
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EachLane:
+    """An index that is computed for each lane.
+
+    Attributes:
+      vector: the name of the vector of them.
+    """
+
+    vector: str
+
+
+Place = int | Shifted | Named | EachLane | None
 """The index along a dimension of a tensor: an axis of the kernel, linear in one, the name of a
-computed one that all lanes have in common, or 0."""
+computed one that all lanes have in common, a vector of computed ones, or 0."""
 
 
 class NotMerged(Unsupported):
@@ -57,7 +70,8 @@ class Indexed(Pointwise):
 
     def place(self, index: Index) -> Any:
         """An index in axes of the kernel, all of group 0, as a place."""
-        return index if index is None or isinstance(index, Shifted | Named) else index[1]
+        plain = index is None or isinstance(index, Shifted | Named | EachLane)
+        return index if plain else index[1]
 
     def computes(self, op: ir.Operation) -> bool:
         """Whether the kernel computes the results of an op."""
@@ -81,21 +95,30 @@ class Indexed(Pointwise):
                 super().apply_inner(op, loops, values, position)
             return
         assert isinstance(loops, Mapping)
+        if any(isinstance(place, EachLane) for place in loops.values()):
+            raise Unsupported("an index that is computed from a computed index")
         tensor, *indices = op.operands
         known: list[Index] = [
             (0, loops[n]) if isinstance(loops[n], int) else loops[n] for n in sorted(loops)
         ]
 
+        vectors: set[str] = set()
+
         def named(value: ir.Value) -> str:
-            """The name of a computed index that all lanes have in common."""
-            if len(position.index) - 1 in _axes_of(value, loops):
-                raise Unsupported("elements whose indices in adjacent lanes are computed")
+            """The name of a computed index: a scalar where all lanes have it in common."""
             vector = self.scalar(value, values)
+            if len(position.index) - 1 in _axes_of(value, loops):
+                vectors.add(vector)
+                return vector
             kind = self.vector_type("index")
             return self.writer.value(f"vector.extract {vector}[0] : index from {kind}")
 
         index = [of_scalar(value, known, named) for value in indices]
-        values[op.results[0]] = self.vector(tensor, tuple(map(self.place, index)), position)
+        places = tuple(
+            EachLane(i.text) if isinstance(i, Named) and i.text in vectors else self.place(i)
+            for i in index
+        )
+        values[op.results[0]] = self.vector(tensor, places, position)
 
     def scalar(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
         """The vector of a scalar of a body, or of a constant."""
@@ -110,7 +133,7 @@ class Indexed(Pointwise):
         plain = axis.axis[1] if isinstance(axis, Shifted) and axis.axis is not None else axis
         if plain in self._merged and len(self._merged) > 1:
             raise NotMerged("the index of an axis that is merged with others")
-        if isinstance(axis, Named):
+        if isinstance(axis, Named | EachLane):
             raise Unsupported("an index that is computed from a computed index")
         if not isinstance(axis, Shifted):
             return super()._index(axis, position)
@@ -146,6 +169,8 @@ class Indexed(Pointwise):
         channel = len(position.index) - 1
         shape = ops.shape(value)
         places: list[Place] = list(axes)
+        if any(isinstance(place, EachLane) for place in places):
+            return self._gathered(value, places, position)
         along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
         view = None if along else strided_view(value)
         if view is not None and all(_axis(a) not in self._merged for a in places):
@@ -166,6 +191,26 @@ class Indexed(Pointwise):
         mask = position.mask and self.reversed(position.mask, "i1")
         loaded = self.load(buffer, kind, at + (1 - self.lanes), mask)
         return self.reversed(loaded, ops.element_type(value))
+
+    def _gathered(self, value: ir.Value, places: Sequence[Place], position: Position) -> str:
+        """The lanes of a tensor from outside at computed indices of each."""
+        indices, offsets = self.vector_type("index"), ""
+        for dim, place in enumerate(places):
+            stride = _stride(ops.shape(value), dim)
+            if isinstance(place, EachLane):
+                own = place.vector
+            elif _axis(place) == len(position.index) - 1:
+                own, stride = self.lane_numbers(), stride * _step(place)
+            else:
+                continue
+            if stride != 1:
+                factor = self.splat(str(stride), "index")
+                own = self.writer.value(f"arith.muli {own}, {factor} : {indices}")
+            if offsets:
+                own = self.writer.value(f"arith.addi {offsets}, {own} : {indices}")
+            offsets = own
+        at = self.offset(value.type, tuple(places), position.index)
+        return self.gathered(self.buffer(value), value.type, at, offsets, position.mask)
 
     def reversed(self, vector: str, element: str) -> str:
         """The lanes of a vector, the last one first."""
@@ -193,15 +238,22 @@ def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
 
 def _axis(place: Place) -> int | None:
     """The axis of a place."""
-    if isinstance(place, Named):
+    if isinstance(place, Named | EachLane):
         return None
     if isinstance(place, Shifted):
         return None if place.axis is None else place.axis[1]
     return place
 
 
+def _step(place: Place) -> int:
+    """The difference of the indices of adjacent elements of a place's axis."""
+    return place.step if isinstance(place, Shifted) else 1
+
+
 def _linear(place: Place, index: Sequence[Linear]) -> Linear:
-    """The index at a place."""
+    """The index at a place, without the part that each lane has of its own."""
+    if isinstance(place, EachLane):
+        return Linear()
     if isinstance(place, Named):
         return linear(place.text)
     if isinstance(place, Shifted):

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.indices import Index, sliced
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, Part
 from mlirfuse.kernels.vector.indexed import Indexed, NotMerged
 from mlirfuse.kernels.vector.pointwise import Axes, Position
@@ -121,7 +122,7 @@ class Joined(Indexed):
         """The lanes of a slice, in its source."""
         boxes = ops.static_slice(op)
         if boxes is None or len(boxes) != len(axes):
-            raise Unsupported("a slice with strides, or of fewer dimensions")
+            return self._of_strided(op, axes, position)
         index = list(position.index)
         for axis, (offset, _) in zip(axes, boxes, strict=True):
             if not offset:
@@ -135,3 +136,11 @@ class Joined(Indexed):
         key = (*position.key, *(offset for offset, _ in boxes))
         moved = dataclasses.replace(position, key=key, index=tuple(index))
         return self.vector(op.operands[0], axes, moved)
+
+    def _of_strided(self, op: ir.Operation, axes: Axes, position: Position) -> str:
+        """The lanes of a slice with strides, or of fewer dimensions, in its source."""
+        known: list[Index] = [(0, axis) if isinstance(axis, int) else axis for axis in axes]
+        index = sliced(op, known)
+        if index is None:
+            raise Unsupported("a slice at a dynamic offset")
+        return self.vector(op.operands[0], tuple(map(self.place, index)), position)

@@ -355,9 +355,13 @@ class Pointwise:
             return self.load(buffer, kind, at, mask)
         if not self.gathers:
             raise NotContiguous("an operand whose channels are not contiguous")
-        vector, indices = self._stored(kind), self.vector_type("index")
         numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
-        offsets = self.writer.constant(f"dense<[{numbers}]>", indices)
+        offsets = self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
+        return self.gathered(buffer, kind, at, offsets, mask)
+
+    def gathered(self, buffer: str, kind: ir.Type, at: Linear, offsets: str, mask: str = "") -> str:
+        """Loads the elements at the offsets of each lane from `at` on."""
+        vector, indices = self._stored(kind), self.vector_type("index")
         lanes = self.vector_type("i1")
         active = mask or self.writer.constant("dense<true>", lanes)
         zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)
