@@ -15,8 +15,8 @@ in another order.
 Elementwise producers and further moves that only the group uses join it, and so does the
 elementwise epilogue. Static shapes, one constant as padding; any element type. Numerics: exact.
 
-A concatenation of tensors in memory is left to `concat_triton_kernel`, one whose largest part a
-group computes to `concat_fusion`, and a padding of what a group computes to `pad_fusion`: the group
+A concatenation of tensors in memory is left to `concat_triton_kernel`, one of which groups compute
+more than half to `concat_fusion`, and a padding of what a group computes to `pad_fusion`: the group
 writes in place. A padding that a convolution or a pooling reads is left to it. Nothing is grouped
 where Triton is missing.
 

@@ -4,10 +4,10 @@
   becomes
     %y = flow.dispatch @vector_kernel::@pooling(%x, ...)
 
-Root: the region. One pooling by maximum, minimum or sum of f16, bf16 or f32 into f32, channels last
-in the image: any number of dimensions, stride, dilation and result layout, windows of at most 81
-elements. Static sizes.
-Numerics: reassociating (sums are taken in another order).
+Root: the region. One pooling by maximum, minimum or sum of f16, bf16 or f32, channels last in the
+image: any number of dimensions, stride, dilation and result layout, windows of at most 81 elements.
+Elements of 16 bits are combined in f32. Static sizes.
+Numerics: reassociating (sums are taken in another order, and rounded once).
 Source: mlirfuse.
 """
 

@@ -103,6 +103,16 @@ class CpuDevice:
         """Elements of f32 in a vector register."""
         return self.vector_bytes // 4
 
+    @property
+    def masked_bits(self) -> int | None:
+        """The fewest bits of elements that it loads and stores under a mask; None where no.
+
+        Without such instructions each element has a branch of its own.
+        """
+        if self.has("avx512bw", "sve"):
+            return 8
+        return 32 if self.has("avx", "avx2", "avx512f") else None
+
     def has(self, *features: str) -> bool:
         """Whether the CPU has one of these instruction sets, by LLVM's names."""
         return not set(features).isdisjoint(self.features)

@@ -209,35 +209,36 @@ def pooling(
     stride: int = 2,
     pad: tuple[int, int] = (1, 1),
     fires: dict[str, int] | None = None,
+    dtype: str = "f32",
 ) -> Case:
-    """A pooling of squares of f32 with channels last, padded with its first value."""
+    """A pooling of squares with channels last, padded with its first value."""
     low, high = pad
     whole = size + low + high
     out = (whole - side) // stride + 1
-    e = [f"{start:.1f}", "0xFF800000", "0x7F800000"][
-        0 if np.isfinite(start) else 1 + int(start > 0)
-    ]
-    x, p = (f"tensor<2x{s}x{s}x{channels}xf32>" for s in (size, whole))
-    y = f"tensor<2x{out}x{out}x{channels}xf32>"
+    infinity = {"f32": ("0xFF800000", "0x7F800000"), "f16": ("0xFC00", "0x7C00")}
+    infinity["bf16"] = ("0xFF80", "0x7F80")
+    e = f"{start:.1f}" if np.isfinite(start) else infinity[dtype][int(start > 0)]
+    x, p = (f"tensor<2x{s}x{s}x{channels}x{dtype}>" for s in (size, whole))
+    y = f"tensor<2x{out}x{out}x{channels}x{dtype}>"
     text = f"""
 #x = affine_map<(b, h, w, c, i, j) -> (b, h * {stride} + i, w * {stride} + j, c)>
 #k = affine_map<(b, h, w, c, i, j) -> (i, j)>
 #y = affine_map<(b, h, w, c, i, j) -> (b, h, w, c)>
 func.func @main(%x: {x}) -> {y} {{
-  %edge = arith.constant {e} : f32
+  %edge = arith.constant {e} : {dtype}
   %p = tensor.pad %x low[0, {low}, {low}, 0] high[0, {high}, {high}, 0] {{
   ^bb0(%i: index, %j: index, %k: index, %l: index):
-    tensor.yield %edge : f32
+    tensor.yield %edge : {dtype}
   }} : {x} to {p}
-  %k = tensor.empty() : tensor<{side}x{side}xf32>
+  %k = tensor.empty() : tensor<{side}x{side}x{dtype}>
   %e = tensor.empty() : {y}
-  %f = linalg.fill ins(%edge : f32) outs(%e : {y}) -> {y}
+  %f = linalg.fill ins(%edge : {dtype}) outs(%e : {y}) -> {y}
   %c = linalg.generic {{indexing_maps = [#x, #k, #y], iterator_types =
       ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]}}
-      ins(%p, %k : {p}, tensor<{side}x{side}xf32>) outs(%f : {y}) {{
-  ^bb0(%a: f32, %b: f32, %o: f32):
-    %t = {combine} %o, %a : f32
-    linalg.yield %t : f32
+      ins(%p, %k : {p}, tensor<{side}x{side}x{dtype}>) outs(%f : {y}) {{
+  ^bb0(%a: {dtype}, %b: {dtype}, %o: {dtype}):
+    %t = {combine} %o, %a : {dtype}
+    linalg.yield %t : {dtype}
   }} -> {y}
   return %c : {y}
 }}
@@ -249,10 +250,9 @@ func.func @main(%x: {x}) -> {y} {{
         view = np.lib.stride_tricks.sliding_window_view(x, (side, side), axis=(1, 2))
         return (reduce(view[:, ::stride, ::stride], axis=(-2, -1)),)
 
-    inputs = draw("f32", (2, size, size, channels), special=1)
-    return case(
-        name, renamed(text, name), inputs, reference, POOL if fires is None else fires, side * side
-    )
+    inputs = draw(dtype, (2, size, size, channels), special=1)
+    fires = POOL if fires is None else fires
+    return case(name, renamed(text, name), inputs, reference, fires, side * side, dtype)
 
 
 TWO_RESULTS = """

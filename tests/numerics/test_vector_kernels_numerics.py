@@ -129,6 +129,9 @@ def cases():
         pooling("maximum", "arith.maximumf", float("-inf")),
         pooling("minimum", "arith.minimumf", float("inf"), channels=32, stride=1, fires={}),
         pooling("total", "arith.addf", 0.0, pad=(0, 2), channels=3),
+        pooling("maximum_f16", "arith.maximumf", float("-inf"), dtype="f16"),
+        pooling("maximum_bf16", "arith.maximumf", float("-inf"), channels=32, dtype="bf16"),
+        pooling("total_f16", "arith.addf", 0.0, channels=19, dtype="f16"),
         pooling("total_overlapping", "arith.addf", 0.0, side=5, stride=1, pad=(2, 2), size=20),
     ]
     found += [activated(name, name) for name in EPILOGUES]
@@ -151,6 +154,7 @@ NARROW = (
     *("square", "dilation", "odd_channels", "depthwise", "depthwise_strides", "first", "strided"),
     *("spread_uneven", "spread_by_dilation", "spread_depthwise", "long_line", "long_line_spread"),
     *("long_depthwise", "gated_by_transposed", "erf", "log1p", "expm1", "sin", "cos"),
+    *("maximum_f16", "maximum_bf16", "total_f16", "depthwise_f16"),
     *("square_f16", "depthwise_bf16", "groups_last_bf16", "m_prime", "k_large", "transposed_both"),
     *(
         "product_f16",

@@ -63,6 +63,7 @@ class ChannelKernel:
             left = self.writer.value(f"arith.subi {columns}, {start} : index")
             kind = self.body.vector_type("i1")
             self.masks[vector] = self.writer.value(f"vector.create_mask {left} : {kind}")
+            self.body.add_mask(self.masks[vector], left, self.device)
 
     def _finish(self, sums: Sequence[str], positions: Sequence[Position]) -> None:
         """Writes the epilogue of one row of a tile."""

@@ -70,8 +70,7 @@ class Indexed(Pointwise):
 
     def place(self, index: Index) -> Any:
         """An index in axes of the kernel, all of group 0, as a place."""
-        plain = index is None or isinstance(index, Shifted | Named | EachLane)
-        return index if plain else index[1]
+        return index if index is None or isinstance(index, Shifted | Named) else index[1]
 
     def computes(self, op: ir.Operation) -> bool:
         """Whether the kernel computes the results of an op."""
@@ -114,7 +113,7 @@ class Indexed(Pointwise):
             return self.writer.value(f"vector.extract {vector}[0] : index from {kind}")
 
         index = [of_scalar(value, known, named) for value in indices]
-        places = tuple(
+        places: tuple[Any, ...] = tuple(
             EachLane(i.text) if isinstance(i, Named) and i.text in vectors else self.place(i)
             for i in index
         )
@@ -170,7 +169,7 @@ class Indexed(Pointwise):
         shape = ops.shape(value)
         places: list[Place] = list(axes)
         if any(isinstance(place, EachLane) for place in places):
-            return self._gathered(value, places, position)
+            return self._gathered(value, axes, position)
         along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
         view = None if along else strided_view(value)
         if view is not None and all(_axis(a) not in self._merged for a in places):
@@ -192,9 +191,10 @@ class Indexed(Pointwise):
         loaded = self.load(buffer, kind, at + (1 - self.lanes), mask)
         return self.reversed(loaded, ops.element_type(value))
 
-    def _gathered(self, value: ir.Value, places: Sequence[Place], position: Position) -> str:
+    def _gathered(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside at computed indices of each."""
         indices, offsets = self.vector_type("index"), ""
+        places: list[Place] = list(axes)
         for dim, place in enumerate(places):
             stride = _stride(ops.shape(value), dim)
             if isinstance(place, EachLane):
@@ -209,7 +209,7 @@ class Indexed(Pointwise):
             if offsets:
                 own = self.writer.value(f"arith.addi {offsets}, {own} : {indices}")
             offsets = own
-        at = self.offset(value.type, tuple(places), position.index)
+        at = self.offset(value.type, axes, position.index)
         return self.gathered(self.buffer(value), value.type, at, offsets, position.mask)
 
     def reversed(self, vector: str, element: str) -> str:

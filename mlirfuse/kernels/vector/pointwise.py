@@ -18,6 +18,7 @@ from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.executable import VectorKernel, element_in_memory, memref
 from mlirfuse.kernels.vector.writer import Linear, Writer
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import CpuDevice
 
 ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64"})
 """Element types of tensors that kernels read and write; a boolean is a byte in memory."""
@@ -28,6 +29,8 @@ SCALAR_TYPES = ELEMENT_TYPES | {"index"}
 EXTREMES = frozenset({"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"})
 """Ops that IREE 3.13 expands to f32 for a scalar f16 alone: of a vector, `extf` gets the scalar's
 type."""
+
+BYTE = 8
 
 Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
@@ -80,6 +83,7 @@ class Pointwise:
         self.operands: dict[ir.Value | str, str] = {}
         self._made: dict[str, ir.Type] = {}
         self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
+        self._full: dict[str, tuple[str, float]] = {}
 
     def vector_type(self, element: str) -> str:
         """The type of a vector."""
@@ -111,6 +115,26 @@ class Pointwise:
         text = tuple(self.writer.text())
         operands = tuple(self.operands)
         return VectorKernel(entry, text, operands, tuple(made), kinds, workgroups, scratch)
+
+    def add_mask(self, mask: str, count: str, device: CpuDevice) -> None:
+        """Adds a mask that often has all lanes: accesses then ask before they use it.
+
+        Args:
+          mask: the mask.
+          count: the number of lanes that exist, perhaps more than there are.
+          device: the CPU, which may have no masked accesses of narrow elements.
+        """
+        least = device.masked_bits
+        if least == BYTE:
+            return
+        lanes = self.writer.index(self.lanes)
+        full = self.writer.value(f"arith.cmpi sge, {count}, {lanes} : index")
+        self._full[mask] = full, math.inf if least is None else least
+
+    def _is_full(self, mask: str, kind: ir.Type) -> str:
+        """The condition for an access in place of a masked one that has no instruction, or none."""
+        full, least = self._full.get(mask, ("", 0))
+        return full if ir.RankedTensorType(kind).element_type.width < least else ""
 
     def define(self, value: ir.Value, axes: Axes, position: Position, name: str) -> None:
         """Sets the vector of a value that the kernel has computed."""
@@ -389,10 +413,20 @@ class Pointwise:
             text = f"vector.load {buffer}[{self.writer.index(at)}] : {memref(kind)}, {vector}"
             return self._from_memory(self.writer.value(text), kind)
         zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)
-        loaded = self.writer.value(
-            f"vector.maskedload {buffer}[{self.writer.index(at)}], {mask}, {zero} : "
-            f"{memref(kind)}, {self.vector_type('i1')}, {vector} into {vector}"
-        )
+        place = f"{buffer}[{self.writer.index(at)}]"
+
+        def whole() -> list[str]:
+            return [self.writer.value(f"vector.load {place} : {memref(kind)}, {vector}")]
+
+        def masked() -> list[str]:
+            loaded = self.writer.value(
+                f"vector.maskedload {place}, {mask}, {zero} : "
+                f"{memref(kind)}, {self.vector_type('i1')}, {vector} into {vector}"
+            )
+            return [loaded]
+
+        full = self._is_full(mask, kind)
+        (loaded,) = self.writer.choose(full, [vector], whole, masked) if full else masked()
         return self._from_memory(loaded, kind)
 
     def store(self, buffer: str, kind: ir.Type, vector: str, at: Linear, mask: str = "") -> None:
@@ -401,13 +435,23 @@ class Pointwise:
         if str(ir.RankedTensorType(kind).element_type) == "i1":
             vector = self.writer.value(f"arith.extui {vector} : {self.vector_type('i1')} to {held}")
         place = f"{buffer}[{self.writer.index(at)}]"
-        if mask:
+
+        def whole() -> list[str]:
+            self.writer.line(f"vector.store {vector}, {place} : {memref(kind)}, {held}")
+            return []
+
+        def masked() -> list[str]:
             lanes = self.vector_type("i1")
             self.writer.line(
                 f"vector.maskedstore {place}, {mask}, {vector} : {memref(kind)}, {lanes}, {held}"
             )
+            return []
+
+        full = self._is_full(mask, kind)
+        if full:
+            self.writer.choose(full, [], whole, masked)
         else:
-            self.writer.line(f"vector.store {vector}, {place} : {memref(kind)}, {held}")
+            (masked if mask else whole)()
 
     def store_first(self, buffer: str, kind: ir.Type, vector: str, at: Linear) -> None:
         """Stores the first lane."""

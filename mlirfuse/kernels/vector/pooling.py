@@ -17,6 +17,9 @@ from mlirfuse.structured.recognize.poolings import Pooling
 from mlirfuse.structured.recognize.spread_images import Surround
 from mlirfuse.targets.base import CpuDevice
 
+FLOATS = ("f16", "bf16", "f32")
+"""Element types of results; those of 16 bits are combined in f32, and rounded once."""
+
 
 def takes(op: ir.Operation, found: Pooling) -> bool:
     """Whether an op is a pooling for which there is a kernel, as far as the op alone shows."""
@@ -48,7 +51,7 @@ def _obstacle(op: ir.Operation, found: Pooling) -> str:
         return "an image whose channels are not its last dimension"
     if len(ops.loop_sizes(op)) - len(found.window_loops) < 2:
         return "a pooling of one row"
-    if ops.element_type(op.results[0]) != "f32":
+    if ops.element_type(op.results[0]) not in FLOATS:
         return f"a pooling to {ops.element_type(op.results[0])}"
     if 0 in ops.loop_sizes(op):
         return "an empty tensor"

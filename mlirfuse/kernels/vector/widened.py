@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from mlirfuse.kernels.vector.dense import Add, Dense, DenseKernel, Place
 from mlirfuse.kernels.vector.executable import VectorKernel
-from mlirfuse.kernels.vector.writer import linear
+from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
@@ -50,20 +50,30 @@ class WidenedKernel(DenseKernel):
         stack = writer.stack(kind, use="widened")
         image = self.dense.image.type
 
+        def vector(channel: Linear, begin: str, mask: str) -> None:
+            for row in range(rows):
+                loaded = self.body.load(self.image, image, place(row, 0) + channel, mask)
+                wide = self.math.widened(loaded, ops.element_type(self.dense.image))
+                held = writer.index(channel + linear(begin) * -1 + row * block)
+                writer.line(f"vector.store {wide}, {stack}[{held}] : {kind}, {self.kind}")
+
         def widen(begin: str, end: str) -> None:
-            def vector(channel: str, _: list[str]) -> list[str]:
-                left = writer.binary("subi", end, channel)
-                mask = writer.value(f"vector.create_mask {left} : {self.body.vector_type('i1')}")
-                for row in range(rows):
-                    loaded = self.body.load(
-                        self.image, image, place(row, 0) + linear(channel), mask
-                    )
-                    wide = self.math.widened(loaded, ops.element_type(self.dense.image))
-                    held = writer.index(linear(channel) + linear(begin) * -1 + row * block)
-                    writer.line(f"vector.store {wide}, {stack}[{held}] : {kind}, {self.kind}")
+            # Without AVX-512, a load of 16-bit elements under a mask is one of each element.
+            rest = self.dense.channels % self.lanes
+            whole = self.dense.channels - rest
+
+            def one(channel: str, _: list[str]) -> list[str]:
+                vector(linear(channel), begin, "")
                 return []
 
-            writer.loop(begin, end, self.lanes, [], [], vector)
+            writer.loop(begin, writer.binary("minsi", end, whole), self.lanes, [], [], one)
+            if not rest:
+                return
+            is_last = writer.value(
+                f"arith.cmpi eq, {end}, {writer.index(self.dense.channels)} : index"
+            )
+            with writer.block(f"scf.if {is_last} {{"):
+                vector(linear(whole), begin, self._first_lanes(rest))
 
         def part(begin: str, held: list[str]) -> list[str]:
             end = writer.binary("minsi", linear(begin) + block, self.stop)

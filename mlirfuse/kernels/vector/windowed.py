@@ -7,11 +7,13 @@ for each row of taps, each tap: a vector of the image, times one of the filter, 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.vector import register_tiles
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.tiled import PACKED, Tiled
 from mlirfuse.kernels.vector.tiles import TileKernel
 from mlirfuse.kernels.vector.writer import Linear, linear
@@ -42,13 +44,20 @@ def kernel(problem: Windowed, entry: str, device: CpuDevice) -> VectorKernel:
 
 
 class _WindowKernel(TileKernel):
-    """Writes one kernel."""
+    """Writes one kernel.
+
+    Its accumulators are f32 or integers; a pooling to 16 bits rounds them at the end.
+    """
 
     def __init__(self, problem: Windowed, device: CpuDevice) -> None:
         vectors = -(-problem.columns // device.lanes)
         tile = register_tiles.choose_windowed(problem.class_width, vectors, device)
         super().__init__(problem, tile, device, flat=False)
         self.windowed = problem
+        self._narrow = ""
+        if self.accumulator in ("f16", "bf16"):
+            self._narrow, self.accumulator = self.accumulator, "f32"
+            self.kind = self.body.vector_type("f32")
         kind = problem.packed
         self.packed = "" if kind is None else self.body.reserve(PACKED, kind)
 
@@ -68,6 +77,18 @@ class _WindowKernel(TileKernel):
 
         writer.loop(0, self.tiles, 1, [], [], tile)
         return self._kernel(entry, (blocks, 1))
+
+    def _initial_vectors(self, positions: Sequence[Position]) -> list[str]:
+        held = super()._initial_vectors(positions)
+        return [self.math.widened(each, self._narrow) for each in held] if self._narrow else held
+
+    def _finish(self, sums: Sequence[str], positions: Sequence[Position]) -> None:
+        if self._narrow:
+            kind = self.body.vector_type(self._narrow)
+            sums = [
+                self.writer.value(f"arith.truncf {each} : {self.kind} to {kind}") for each in sums
+            ]
+        super()._finish(sums, positions)
 
     def _write_taps(
         self, start: Linear, rows: int, at: Linear, tap: Linear, sums: list[str]
