@@ -7,9 +7,9 @@
 
 Root: a cast or select of the softmax, its quotient, `linalg.softmax`, or log softmax's difference.
 Fused: elementwise producers over the same space that only the softmax uses, except a contraction's
-epilogue unless `fuse_prologue` asks for it; casts; the zeros that PyTorch writes into rows of -inf
-throughout, found by the maximum instead of a reduction of their own. M static or dynamic, N static;
-T f16, bf16, f32. Numerics: reassociating (one accumulator per lane).
+epilogue unless it widens the elements or `fuse_prologue` asks for it; casts; the zeros that PyTorch
+writes into rows of -inf throughout, found by the maximum instead of a reduction of their own. M
+static or dynamic, N static; T f16, bf16, f32. Numerics: reassociating (one accumulator per lane).
 Source: Milakov, Gimelshein, Online normalizer calculation for softmax, 2018, algorithm 2.
 """
 

@@ -111,3 +111,21 @@ def test_a_maximum_that_skips_nans_is_guarded(target, guarded):
         text = str(fused)
     assert "arith.ori" not in text
     assert ("arith.cmpf uno" in text) == guarded
+
+
+@pytest.mark.parametrize("narrow", ["f16", "bf16"])
+def test_a_contraction_writes_narrow_elements_that_the_softmax_widens(narrow):
+    f = Function("f", (32, 64, 48))
+    a, b = f.argument((0, 2), narrow), f.argument((2, 1), narrow)
+    product = f.cast(f.contract(a, b, (0, 1), "f32"), narrow)
+    (only,) = decisions(f.finish(quotient(f, f.cast(product, "f32"), 1)))
+    assert only.taken
+    assert len(only.op_names) == 6
+
+
+def test_other_epilogues_of_a_contraction_are_its_own():
+    f = Function("f", (32, 64, 48))
+    product = f.contract(f.argument((0, 2), "f32"), f.argument((2, 1), "f32"), (0, 1))
+    (only,) = decisions(f.finish(quotient(f, f.apply("math.tanh", product), 1)))
+    assert only.taken
+    assert len(only.op_names) == 5

@@ -45,12 +45,17 @@ def is_epilogue_of_compute(op: ir.Operation) -> bool:
     return False
 
 
+def only_widens(op: ir.Operation) -> bool:
+    """Whether an op extends floats, and does nothing else."""
+    return ops.scalar_names(op) == ("arith.extf", "linalg.yield")
+
+
 def is_widened_by_users(op: ir.Operation) -> bool:
     """Whether an op only widens elements, which its users do at no cost.
 
     Elementwise ops and reductions do; the op before it writes half the bytes.
     """
-    if ops.scalar_names(op) != ("arith.extf", "linalg.yield"):
+    if not only_widens(op):
         return False
     users = ops.users(op.results[0])
     return bool(users) and all(

@@ -28,7 +28,11 @@ from mlirfuse.structured.expr.expressions import (
 )
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, Loop, Reduce
 from mlirfuse.structured.ir import ops, slices
-from mlirfuse.structured.ir.fusable_neighbors import has_scalar_body, is_epilogue_of_compute
+from mlirfuse.structured.ir.fusable_neighbors import (
+    has_scalar_body,
+    is_epilogue_of_compute,
+    only_widens,
+)
 from mlirfuse.structured.recognize.softmax import (
     MAXIMUM_OPS,
     initial_numbers,
@@ -260,7 +264,8 @@ def group_of(found: RowSoftmax, *, fuse_prologue: bool) -> list[ir.Operation]:
 
     Args:
       found: the softmax.
-      fuse_prologue: whether to include elementwise ops that could be a contraction's epilogue.
+      fuse_prologue: whether to include elementwise ops that could be a contraction's epilogue. One
+        that widens its result is included in any case: the contraction writes half the bytes.
     """
     group = dict.fromkeys(slices.backward_slice(found.root, found.stops))
     for element in found.replacements:
@@ -269,7 +274,9 @@ def group_of(found: RowSoftmax, *, fuse_prologue: bool) -> list[ir.Operation]:
             group[op] = None
 
     def accepts(op: ir.Operation) -> bool:
-        return _fits(op, found) and (fuse_prologue or not is_epilogue_of_compute(op))
+        if not _fits(op, found):
+            return False
+        return fuse_prologue or only_widens(op) or not is_epilogue_of_compute(op)
 
     return slices.in_order([*group, *slices.exclusive_producers(group, accepts)])
 
