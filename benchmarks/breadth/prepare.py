@@ -27,6 +27,7 @@ from benchmarks.gpu.worker import one_line
 from benchmarks.workers import facts
 from mlirfuse import compilation, targets
 from mlirfuse.benchmarking.messages import without_folders
+from mlirfuse.frontends import matmul_precision
 
 TIMEOUT = 120.0
 """Seconds for one step of the compiler."""
@@ -84,7 +85,11 @@ def main() -> int:
 
 
 def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
-    """Compiles a program with the default flags, into `NAME.vmfb`."""
+    """Compiles a program for a GPU, into `NAME.vmfb`.
+
+    The flags are the default ones of `torch.compile`: convolutions of f32 have PyTorch's precision,
+    as those of the systems beside it.
+    """
     arguments = [
         a.of_stored(torch.empty(a.stored, dtype=_type_of(a, DTYPES[program.dtype])))
         for a in program.drawn.arguments
@@ -92,7 +97,12 @@ def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         module = mlirfuse.compile(
-            Module(program), tuple(arguments), target=target, timeout=TIMEOUT, cache=False
+            Module(program),
+            tuple(arguments),
+            target=target,
+            timeout=TIMEOUT,
+            cache=False,
+            float32_conv_precision=matmul_precision.of_torch_convolutions(),
         )
         module.save(folder / f"{program.name}.vmfb")
     except Exception as error:  # The report shows failures of any type.
