@@ -61,6 +61,59 @@ func.func @rows_of_a_recurrence(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {
 // -----
 
 #s = affine_map<() -> ()>
+#v = affine_map<(d) -> (d)>
+
+// A copy of one row is a slice on a CPU: a kernel reads it as an operand.
+// CHECK-LABEL: func.func @part_at_the_counter(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {
+  %one = arith.constant 1 : i64
+  %six = arith.constant 6 : i64
+  %start = arith.constant dense<0> : tensor<i64>
+  %rows = arith.constant dense<0.0> : tensor<6x4xf32>
+  %state = arith.constant dense<0.0> : tensor<4xf32>
+  %ei = tensor.empty() : tensor<i64>
+  %eb = tensor.empty() : tensor<i1>
+  %ev = tensor.empty() : tensor<4xf32>
+  %r:3 = scf.while (%i = %start, %y = %rows, %h = %state) : (tensor<i64>, tensor<6x4xf32>, tensor<4xf32>) -> (tensor<i64>, tensor<6x4xf32>, tensor<4xf32>) {
+    %p = linalg.generic {indexing_maps = [affine_map<(d) -> ()>, #v], iterator_types = ["parallel"]} ins(%i : tensor<i64>) outs(%ev : tensor<4xf32>) {
+    ^bb0(%n: i64, %o: f32):
+      %row = arith.index_cast %n : i64 to index
+      %column = linalg.index 0 : index
+      %e = tensor.extract %x[%row, %column] : tensor<6x4xf32>
+      linalg.yield %e : f32
+    } -> tensor<4xf32>
+    %g = linalg.generic {indexing_maps = [#v, #v, #v], iterator_types = ["parallel"]} ins(%p, %h : tensor<4xf32>, tensor<4xf32>) outs(%ev : tensor<4xf32>) {
+    ^bb0(%a: f32, %b: f32, %o: f32):
+      %t = arith.addf %a, %b : f32
+      linalg.yield %t : f32
+    } -> tensor<4xf32>
+    %update = tensor.expand_shape %g [[0, 1]] output_shape [1, 4] : tensor<4xf32> into tensor<1x4xf32>
+    %place = tensor.expand_shape %i [] output_shape [1] : tensor<i64> into tensor<1xi64>
+    %w = iree_linalg_ext.scatter dimension_map = [0] unique_indices(true) ins(%update, %place : tensor<1x4xf32>, tensor<1xi64>) outs(%y : tensor<6x4xf32>) {
+    ^bb0(%new: f32, %old: f32):
+      iree_linalg_ext.yield %new : f32
+    } -> tensor<6x4xf32>
+    %j = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%i : tensor<i64>) outs(%ei : tensor<i64>) {
+    ^bb0(%n: i64, %o: i64):
+      %t = arith.addi %n, %one : i64
+      linalg.yield %t : i64
+    } -> tensor<i64>
+    %c = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%j : tensor<i64>) outs(%eb : tensor<i1>) {
+    ^bb0(%n: i64, %o: i1):
+      %t = arith.cmpi slt, %n, %six : i64
+      linalg.yield %t : i1
+    } -> tensor<i1>
+    %more = tensor.extract %c[] : tensor<i1>
+    scf.condition(%more) %j, %w, %g : tensor<i64>, tensor<6x4xf32>, tensor<4xf32>
+  } do {
+  ^bb0(%i: tensor<i64>, %y: tensor<6x4xf32>, %h: tensor<4xf32>):
+    scf.yield %i, %y, %h : tensor<i64>, tensor<6x4xf32>, tensor<4xf32>
+  }
+  return %r#1 : tensor<6x4xf32>
+}
+
+// -----
+
+#s = affine_map<() -> ()>
 
 // Steps of two from three: 3, 5, 7. The last value is a constant, and other readers get a tensor.
 // CHECK-LABEL: func.func @steps

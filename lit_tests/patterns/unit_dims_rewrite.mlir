@@ -59,3 +59,39 @@ func.func @no_rewrite_shape(%a: tensor<3xf32>) -> tensor<6x8xf32> {
   %y = tensor.collapse_shape %i [[0, 1], [2]] : tensor<1x6x8xf32> into tensor<6x8xf32>
   return %y : tensor<6x8xf32>
 }
+
+// -----
+
+// CHECK-LABEL: @slices_of_gates
+// CHECK-SAME: %[[X:.+]]: tensor<12xf32>
+// CHECK-DAG: tensor.extract_slice %[[X]][0] [4] [1] : tensor<12xf32> to tensor<4xf32>
+// CHECK-DAG: tensor.extract_slice %[[X]][8] [4] [1] : tensor<12xf32> to tensor<4xf32>
+// CHECK-NOT: tensor.expand_shape
+func.func @slices_of_gates(%x: tensor<12xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %e = tensor.expand_shape %x [[0, 1]] output_shape [1, 12] : tensor<12xf32> into tensor<1x12xf32>
+  %a = tensor.extract_slice %e[0, 0] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<4xf32>
+  %b = tensor.extract_slice %e[0, 8] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<4xf32>
+  return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_rewrite_of_a_split
+// CHECK: tensor.expand_shape
+// CHECK: tensor.extract_slice
+func.func @no_rewrite_of_a_split(%x: tensor<12xf32>) -> tensor<4xf32> {
+  %e = tensor.expand_shape %x [[0, 1]] output_shape [3, 4] : tensor<12xf32> into tensor<3x4xf32>
+  %a = tensor.extract_slice %e[1, 0] [1, 4] [1, 1] : tensor<3x4xf32> to tensor<4xf32>
+  return %a : tensor<4xf32>
+}
+
+// -----
+
+// A slice that keeps the dimension is left alone.
+// CHECK-LABEL: @no_rewrite_of_kept_dims
+// CHECK: tensor.extract_slice %{{.+}}[0, 8] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<1x4xf32>
+func.func @no_rewrite_of_kept_dims(%x: tensor<12xf32>) -> tensor<1x4xf32> {
+  %e = tensor.expand_shape %x [[0, 1]] output_shape [1, 12] : tensor<12xf32> into tensor<1x12xf32>
+  %a = tensor.extract_slice %e[0, 8] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<1x4xf32>
+  return %a : tensor<1x4xf32>
+}

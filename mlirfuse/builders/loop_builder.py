@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 
 from iree.compiler import ir
 
+from mlirfuse import builders
+from mlirfuse.builders import slice_builder
 from mlirfuse.builders.tensors import body_of, generic, scalar, scalar_constant
 from mlirfuse.structured.ir import marks, ops
-from mlirfuse.structured.recognize import scatters
+from mlirfuse.structured.recognize import gathers, scatters
 from mlirfuse.structured.recognize.counted_loops import CountedLoop, HostLoop
 
 _PURE = ("arith.", "linalg.", "tensor.")
@@ -17,8 +20,13 @@ _PURE = ("arith.", "linalg.", "tensor.")
 _DYNAMIC = ir.ShapedType.get_dynamic_stride_or_offset()
 
 
-def host_counted(found: CountedLoop) -> ir.Operation:
-    """Replaces a loop whose counter is in a tensor by an `scf.for`; returns it."""
+def host_counted(found: CountedLoop, *, slices: bool = False) -> ir.Operation:
+    """Replaces a loop whose counter is in a tensor by an `scf.for`; returns it.
+
+    Args:
+      found: the loop.
+      slices: whether copies of the part of a tensor at the counter become slices.
+    """
     old, place = found.op, found.counter
     block, kind = found.block, old.operands[found.counter].type
     with ir.InsertionPoint(old), old.location:
@@ -51,6 +59,9 @@ def host_counted(found: CountedLoop) -> ir.Operation:
             "arith.index_cast", results=[element], operands=[body.arguments[0]]
         ).results[0]
     _replace_counter(block.arguments[place], count, body.arguments[0], found)
+    if slices:
+        for view in list(body.operations):
+            _slice_at(view.operation, count, body.arguments[0])
     _erase_unused(body)
     with ir.InsertionPoint(old), old.location:
         if any(True for _ in old.results[place].uses):
@@ -148,6 +159,27 @@ def _insert(op: ir.Operation, index: ir.Value) -> None:
             },
         )
     op.results[0].replace_all_uses_with(new.results[0])
+    op.erase()
+
+
+def _slice_at(op: ir.Operation, count: ir.Value, index: ir.Value) -> None:
+    """Replaces a copy of the part of a tensor at the counter by a `tensor.extract_slice`."""
+    found = gathers.part_at(op, count) if ops.is_generic(op) else None
+    if found is None:
+        return
+    shape = [size or 0 for size in ops.shape(op.results[0])]
+    sizes = [size or 0 for size in ops.shape(found.source)]
+    kept = [size for dim, size in enumerate(sizes) if dim != found.dimension]
+    offsets = [index if dim == found.dimension else 0 for dim in range(len(sizes))]
+    sizes[found.dimension] = 1
+    with ir.InsertionPoint(op), op.location:
+        part = slice_builder.extract_slice(found.source, offsets, sizes, shape=kept).results[0]
+        if len(kept) < len(shape):
+            # A dimension of one element that the copy adds belongs to the next one that it keeps.
+            ends = [-1, *found.loops[:-1], len(shape) - 1]
+            groups = [list(range(first + 1, last + 1)) for first, last in itertools.pairwise(ends)]
+            part = builders.expand(part, groups, shape)
+    op.results[0].replace_all_uses_with(part)
     op.erase()
 
 

@@ -54,6 +54,8 @@ def extract_slice(
     offsets: Sequence[int | ir.Value],
     sizes: Sequence[int | ir.Value],
     strides: Sequence[int | ir.Value] = (),
+    *,
+    shape: Sequence[int] | None = None,
 ) -> ir.Operation:
     """`tensor.extract_slice` of the tensor; SSA values among the numbers are dynamic.
 
@@ -62,15 +64,17 @@ def extract_slice(
       offsets: offset along each dimension.
       sizes: size of the result along each dimension.
       strides: stride along each dimension; empty for 1 along all.
+      shape: the static sizes of the result, which may drop some of one element; None for `sizes`.
     """
     unknown = ir.ShapedType.get_dynamic_size()
     numbers = (offsets, sizes, strides or [1] * len(sizes))
     dynamic = [[n for n in part if isinstance(n, ir.Value)] for part in numbers]
     static = [[unknown if isinstance(n, ir.Value) else n for n in part] for part in numbers]
-    shape = [None if isinstance(size, ir.Value) else size for size in sizes]
+    whole = [None if isinstance(size, ir.Value) else size for size in sizes]
+    result = builders.tensor_type(whole if shape is None else shape, ops.element_type(value))
     return ir.Operation.create(
         "tensor.extract_slice",
-        results=[builders.tensor_type(shape, ops.element_type(value))],
+        results=[result],
         operands=[value, *itertools.chain(*dynamic)],
         attributes={
             **{

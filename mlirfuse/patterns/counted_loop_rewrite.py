@@ -44,7 +44,9 @@ PASS = FusionPass(
     summary="Loops that count in a tensor are counted by the host, which waits for no condition",
     roots=(counted_loops.LOOP,),
     match=match,
-    rewrite=lambda match, ctx: loop_builder.host_counted(match.data),
+    rewrite=lambda match, ctx: loop_builder.host_counted(
+        match.data, slices=ctx.target.cpu is not None
+    ),
     kind=Kind.REWRITE,
     inner_first=True,
     source="mlirfuse",

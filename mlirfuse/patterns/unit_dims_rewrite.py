@@ -1,4 +1,4 @@
-"""Concatenate tensors without the dimensions of size one that are dropped after it.
+"""Concatenate and slice tensors without dimensions of size one that are dropped after it.
 
     %e = tensor.empty() : tensor<1xMx(A+B)xT>
     %i = tensor.insert_slice %a into %e[0, 0, 0]       tensor<MxAxT>
@@ -10,9 +10,11 @@
     %y = tensor.insert_slice %b into %i[0, A]
 
 Root: the collapse. A model with a batch of one has such reshapes between the parts of a rotary
-embedding, where they would end a group. Each group of merged dimensions has one of another size at
-most; all parts are inserted at static offsets, into an empty tensor or one insertion after the
-other, which nothing else reads. Static sizes, any element type. Numerics: exact.
+embedding, where they would end a group. Or a slice of a tensor that is expanded by dimensions of
+size one, which the slice drops: the gates of a recurrent cell. Each group of merged dimensions has
+one of another size at most; all parts are inserted at static offsets, into an empty tensor or one
+insertion after the other, which nothing else reads. Static sizes, any element type. Numerics:
+exact.
 Source: MLIR, folding of unit extent dimensions.
 """
 
@@ -21,7 +23,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders import destination_builder
+from mlirfuse.builders import destination_builder, slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops
 
@@ -29,7 +31,9 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a collapse of dimensions of size one behind insertions."""
+    """Finds a collapse of dimensions of size one behind insertions, or a slice that drops them."""
+    if root.name == "tensor.extract_slice":
+        return _slice(root)
     chain = _insertions(root)
     if not chain or ops.in_region(root):
         return None
@@ -43,6 +47,36 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         if None in part or len(part) not in (len(sizes), len(groups)):
             return NoMatch(Reason.SHAPE_MISMATCH, "a part lacks other dimensions")
     return Match(root, (*reversed(chain), root), (groups, tuple(reversed(chain))))
+
+
+def _slice(root: ir.Operation) -> Match | None:
+    """Finds a slice that drops all dimensions that an expansion adds."""
+    expand = ops.defining_op(root.operands[0])
+    if expand is None or expand.name != "tensor.expand_shape" or ops.in_region(root):
+        return None
+    boxes = ops.static_slice(root)
+    if boxes is None or not ops.has_unit_strides(root):
+        return None
+    source, whole = ops.shape(expand.operands[0]), ops.shape(expand.results[0])
+    groups = ops.reassociation(expand)
+    kept = [next((d for d in group if whole[d] != 1), group[-1]) for group in groups]
+    if [whole[d] for d in kept] != list(source):
+        return None
+    if [boxes[d][1] for d in kept] != list(ops.shape(root.results[0])):
+        return None
+    return Match(root, (root,), (expand, [boxes[d][0] for d in kept]))
+
+
+def _rewrite_slice(root: ir.Operation, expand: ir.Operation, offsets: list[int]) -> ir.Operation:
+    """Builds the slice of the tensor that is not expanded; it erases an expansion without users."""
+    sizes = [size or 0 for size in ops.shape(root.results[0])]
+    with ir.InsertionPoint(root), root.location:
+        new = slice_builder.extract_slice(expand.operands[0], offsets, sizes)
+    root.results[0].replace_all_uses_with(new.results[0])
+    root.erase()
+    if not ops.users(expand.results[0]):
+        expand.erase()
+    return new
 
 
 def _insertions(root: ir.Operation) -> list[ir.Operation]:
@@ -62,7 +96,9 @@ def _insertions(root: ir.Operation) -> list[ir.Operation]:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the insertions on fewer dimensions."""
+    """Builds the insertions, or the slice, on fewer dimensions."""
+    if match.root.name == "tensor.extract_slice":
+        return _rewrite_slice(match.root, *match.data)
     root, (groups, chain) = match.root, match.data
     result = root.results[0]
     with ir.InsertionPoint(chain[0]), chain[0].location:
@@ -89,8 +125,8 @@ def _inserted(insertion: ir.Operation, whole: ir.Value, groups: Groups) -> ir.Op
 
 PASS = FusionPass(
     name="unit_dims_rewrite",
-    summary="Concatenations have no dimensions of size one that are dropped after them",
-    roots=("tensor.collapse_shape",),
+    summary="Concatenations and slices have no dimensions of size one that are dropped after them",
+    roots=("tensor.collapse_shape", "tensor.extract_slice"),
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,

@@ -33,6 +33,50 @@ def is_move(op: ir.Operation) -> bool:
     return len(extracts) == 1 and yielded == extracts[0]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Part:
+    """The part of a tensor at one index of a dimension.
+
+    Attributes:
+      source: the tensor, of static shape.
+      dimension: the dimension.
+      loops: for each other dimension the loop of the gather that is its index, in order.
+    """
+
+    source: ir.Value
+    dimension: int
+    loops: tuple[int, ...]
+
+
+def part_at(gather: ir.Operation, number: ir.Value) -> Part | None:
+    """The part that a gather copies at an index: a number from outside of it, of integer type.
+
+    Returns:
+      None for a gather that does anything else, or copies less than all of the part.
+    """
+    if not is_move(gather) or None in ops.indexing_maps(gather):
+        return None
+    whole = ops.loop_sizes(gather)
+    if ops.plain_maps(gather)[-1] != tuple(range(len(whole))):
+        return None
+    inner = [o.operation for o in ops.body(gather).operations]
+    source, *places = next(o for o in inner if o.name == "tensor.extract").operands
+    loops: list[int] = []
+    at: list[int] = []
+    for dim, (place, size) in enumerate(zip(places, ops.shape(source), strict=True)):
+        made = ops.defining_op(place)
+        if made is not None and made.name == "linalg.index":
+            loops.append(int(made.attributes["dim"].value))
+            if size is None or whole[loops[-1]] != size:
+                return None
+        elif made is not None and made.name == "arith.index_cast" and made.operands[0] == number:
+            at.append(dim)
+    others = [size for loop, size in enumerate(whole) if loop not in loops]
+    if len(at) != 1 or len(loops) != len(places) - 1 or not loops or loops != sorted(set(loops)):
+        return None
+    return Part(source, at[0], tuple(loops)) if all(size == 1 for size in others) else None
+
+
 def computed_sources(gather: ir.Operation) -> list[ir.Operation]:
     """The elementwise ops that compute tensors for a gather alone, which reads no more of them.
 
