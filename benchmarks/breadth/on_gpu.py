@@ -36,6 +36,8 @@ def clear() -> None:
 
 def measure(program: Program, folder: Path) -> dict[str, Any]:
     """Error of our results, and milliseconds of the kernels of a call of each system."""
+    # PyTorch computes some convolutions in TF32 by default; f32 is compared with f32.
+    torch.backends.cudnn.allow_tf32 = False
     arguments = program.tensors("cuda")
     size = sum(t.nbytes for t in arguments)
     count = min(MAX_COPIES, max(2, math.ceil(MIN_ROTATED_BYTES / max(1, size))))

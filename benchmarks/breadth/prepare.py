@@ -27,7 +27,6 @@ from benchmarks.gpu.worker import one_line
 from benchmarks.workers import facts
 from mlirfuse import compilation, targets
 from mlirfuse.benchmarking.messages import without_folders
-from mlirfuse.frontends import matmul_precision
 
 TIMEOUT = 120.0
 """Seconds for one step of the compiler."""
@@ -85,11 +84,7 @@ def main() -> int:
 
 
 def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
-    """Compiles a program for a GPU, into `NAME.vmfb`.
-
-    The flags are the default ones of `torch.compile`: convolutions of f32 have PyTorch's precision,
-    as those of the systems beside it.
-    """
+    """Compiles a program for a GPU with the default flags, into `NAME.vmfb`."""
     arguments = [
         a.of_stored(torch.empty(a.stored, dtype=_type_of(a, DTYPES[program.dtype])))
         for a in program.drawn.arguments
@@ -97,12 +92,7 @@ def ours(program: Program, folder: Path, target: str) -> dict[str, Any]:
     began = time.perf_counter()
     try:
         module = mlirfuse.compile(
-            Module(program),
-            tuple(arguments),
-            target=target,
-            timeout=TIMEOUT,
-            cache=False,
-            float32_conv_precision=matmul_precision.of_torch_convolutions(),
+            Module(program), tuple(arguments), target=target, timeout=TIMEOUT, cache=False
         )
         module.save(folder / f"{program.name}.vmfb")
     except Exception as error:  # The report shows failures of any type.
@@ -142,6 +132,7 @@ def _type_of(argument: Argument, dtype: torch.dtype) -> torch.dtype:
 
 def warmed(program: Program) -> dict[str, Any]:
     """Fills torch.compile's cache."""
+    torch.backends.cudnn.allow_tf32 = False  # as in measurements
     began = time.perf_counter()
     with contextlib.suppress(Exception), torch.inference_mode():
         torch._dynamo.reset()

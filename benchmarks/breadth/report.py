@@ -136,11 +136,7 @@ def markdown(records: Mapping[str, Fields]) -> str:
         " whole blocks, in f16, bf16 and",
         "f32, with log-uniform, often odd sizes; default flags; "
         + ("calls of all systems, in turns," if on_cpu else "kernels of a call by CUPTI,"),
-        *(
-            []
-            if on_cpu
-            else ["convolutions of f32 in PyTorch's default precision, TF32, on all sides,"]
-        ),
+        *([] if on_cpu else ["convolutions of f32 in f32 and not in TF32 on all sides,"]),
         "beside the faster of eager PyTorch and torch.compile. Results are compared with float64.",
         "",
         "| programs | number | geometric mean | at 0.9 or more | under 0.5 |",

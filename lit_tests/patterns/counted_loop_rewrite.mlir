@@ -64,7 +64,12 @@ func.func @rows_of_a_recurrence(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {
 #v = affine_map<(d) -> (d)>
 
 // A copy of one row is a slice on a CPU: a kernel reads it as an operand.
-// CHECK-LABEL: func.func @part_at_the_counter(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {
+// CHECK-LABEL: func.func @part_at_the_counter
+// CHECK-SAME: %[[X:.+]]: tensor<6x4xf32>
+// CHECK: scf.for %[[N:.+]] = %{{.+}} to %{{.+}} step
+// CHECK: tensor.extract_slice %[[X]][%[[N]], 0] [1, 4] [1, 1] : tensor<6x4xf32> to tensor<4xf32>
+// CHECK-NOT: tensor.extract %
+func.func @part_at_the_counter(%x: tensor<6x4xf32>) -> tensor<6x4xf32> {
   %one = arith.constant 1 : i64
   %six = arith.constant 6 : i64
   %start = arith.constant dense<0> : tensor<i64>

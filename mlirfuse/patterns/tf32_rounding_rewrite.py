@@ -24,7 +24,7 @@ from mlirfuse import builders
 from mlirfuse.builders.numbers import Numbers
 from mlirfuse.core import FusionPass, Kind, Match, PassContext
 from mlirfuse.kernels import passes
-from mlirfuse.kernels.codegen.dot_precision import HIGHEST
+from mlirfuse.kernels.codegen.dot_precision import HIGHEST, of_convolution
 from mlirfuse.kernels.convolution.analysis import problem_alone
 from mlirfuse.kernels.convolution_support import has_kernel
 from mlirfuse.structured.ir import ops
@@ -60,6 +60,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
 def _multiplied(user: ir.Operation, target: Target) -> list[ir.Value]:
     """The operands of a convolution that tensor cores multiply; none for other ops."""
     if not convolutions.is_from_convolution(user):
+        return []
+    if of_convolution(convolutions.operations(user), target) == HIGHEST:
         return []
     if not convolutions.is_convolution(user):
         return ops.inputs(user) if ops.is_contraction(user) else []

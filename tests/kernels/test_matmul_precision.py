@@ -306,7 +306,7 @@ def test_precision_of_convolutions_of_torch(monkeypatch, newer, allows, expected
     ],
 )
 def test_precision_of_a_convolution(matmul, conv, mode):
-    text = conv_text(Conv(2, 9, 9, 32, 32), "f32")
+    text = conv_text(Conv(400, 9, 9, 32, 32), "f32")
     options = FusionOptions(
         float32_matmul_precision=matmul,
         float32_conv_precision=conv,
@@ -316,21 +316,27 @@ def test_precision_of_a_convolution(matmul, conv, mode):
     assert f'input_precision="{mode}"' in seen[0].source
 
 
+def test_small_convolutions_have_the_accuracy_of_f32():
+    text = conv_text(Conv(2, 9, 9, 32, 32), "f32")
+    seen = built(text, FusionOptions(float32_conv_precision="high", enable_feature=("kernels",)))
+    assert 'input_precision="tf32x3"' in seen[0].source
+
+
 def test_a_contraction_has_the_precision_of_matmuls():
     """One of 1x1, too, whose kernel is that of convolutions."""
-    text = conv_text(Conv(2, 9, 9, 32, 32, taps=(1, 1), filter="fc"), "f32")
+    text = conv_text(Conv(2000, 9, 9, 32, 32, taps=(1, 1), filter="fc"), "f32")
     seen = built(text, FusionOptions(float32_conv_precision="high", enable_feature=("kernels",)))
     assert all('input_precision="tf32x3"' in program.source for program in seen)
 
 
 CONVOLUTION_OF_1X1 = """
-func.func @main(%x: tensor<2x64x16x16xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<2x32x16x16xf32> {
+func.func @main(%x: tensor<256x64x16x16xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<256x32x16x16xf32> {
   %zero = arith.constant 0.0 : f32
-  %e = tensor.empty() : tensor<2x32x16x16xf32>
-  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<2x32x16x16xf32>) -> tensor<2x32x16x16xf32>
-  %y = linalg.conv_2d_nchw_fchw ins(%x, %w : tensor<2x64x16x16xf32>, tensor<32x64x1x1xf32>)
-      outs(%z : tensor<2x32x16x16xf32>) -> tensor<2x32x16x16xf32>
-  return %y : tensor<2x32x16x16xf32>
+  %e = tensor.empty() : tensor<256x32x16x16xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<256x32x16x16xf32>) -> tensor<256x32x16x16xf32>
+  %y = linalg.conv_2d_nchw_fchw ins(%x, %w : tensor<256x64x16x16xf32>, tensor<32x64x1x1xf32>)
+      outs(%z : tensor<256x32x16x16xf32>) -> tensor<256x32x16x16xf32>
+  return %y : tensor<256x32x16x16xf32>
 }
 """
 

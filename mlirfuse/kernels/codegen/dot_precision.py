@@ -26,6 +26,11 @@ THREE_PRODUCTS = "tf32x3"
 
 SIX_PRODUCTS = "bf16x6"
 
+MIN_TF32_OPERATIONS = 2e8
+"""Operations from which a convolution is computed in TF32, where that is allowed: fewer take about
+10 us with three products. cuDNN, too, computes small convolutions in f32 (seven of 29 of random
+programs on an H200, six of them below this number)."""
+
 WARPGROUP_ROWS, WARPGROUP_WARPS = 64, 4
 """Rows of the instructions of a warpgroup, and its warps."""
 
@@ -40,7 +45,7 @@ def dot_precision(
     operand_type: str,
     target: Target,
     *,
-    of_convolution: bool = False,
+    word: str = "",
     block_m: int = 0,
     num_warps: int = 0,
     b_k_contiguous: bool = True,
@@ -50,17 +55,26 @@ def dot_precision(
     Args:
       operand_type: element type of the operands.
       target: the machine, with the precisions that were asked for.
-      of_convolution: whether the model has a convolution, which has a precision of its own.
+      word: the precision that was asked for; empty for that of contractions.
       block_m: rows of A.
       num_warps: warps of a CTA.
       b_k_contiguous: whether elements of B along K are contiguous in memory.
     """
     if operand_type != "f32":
         return ""
-    word = target.float32_conv_precision if of_convolution else target.float32_matmul_precision
-    found = _PRECISIONS[target.name][word]
+    found = _PRECISIONS[target.name][word or target.float32_matmul_precision]
     six = not b_k_contiguous and uses_warpgroups(block_m, num_warps, target)
     return SIX_PRODUCTS if found == THREE_PRODUCTS and six else found
+
+
+def of_convolution(operations: float, target: Target) -> str:
+    """The precision of a convolution of f32: TF32 is for those that take long.
+
+    Args:
+      operations: its operations, twice its multiply-adds.
+      target: the machine, with the precision that was asked for.
+    """
+    return HIGHEST if operations < MIN_TF32_OPERATIONS else target.float32_conv_precision
 
 
 def is_one_product(target: Target) -> bool:

@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 from collections.abc import Iterator
 
+from mlirfuse.kernels.codegen import dot_precision
 from mlirfuse.kernels.codegen.dot_precision import is_one_product
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of, loads_and_warps
@@ -93,7 +94,7 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     """The configuration of one tile per CTA for a problem."""
     if problem.is_direct:
         return _direct_config(problem, target)
-    target = _with_own_precision(target)
+    target = _with_own_precision(problem, target)
     block_k, gemm = _block_k(problem), as_matmul(problem)
     tiles = [_tile(*tile, block_k, problem, target) for tile in _default_tiles(problem, target)]
     if problem.operand_bits == 16:
@@ -128,12 +129,13 @@ def _default_tiles(problem: ConvolutionProblem, target: Target) -> Iterator[tupl
 
 def is_tf32(problem: ConvolutionProblem, target: Target) -> bool:
     """Whether a kernel multiplies f32 as TF32."""
-    return problem.operand_bits == 32 and is_one_product(_with_own_precision(target))
+    return problem.operand_bits == 32 and is_one_product(_with_own_precision(problem, target))
 
 
-def _with_own_precision(target: Target) -> Target:
-    """The target whose matmuls have the precision of its convolutions."""
-    return dataclasses.replace(target, float32_matmul_precision=target.float32_conv_precision)
+def _with_own_precision(problem: ConvolutionProblem, target: Target) -> Target:
+    """The target whose matmuls have the precision of a convolution."""
+    word = dot_precision.of_convolution(problem.operations, target)
+    return dataclasses.replace(target, float32_matmul_precision=word)
 
 
 def _tile(
@@ -189,7 +191,7 @@ def gains_from_copied_image(problem: ConvolutionProblem, elements: int, target: 
       target: the machine that is compiled for.
     """
     copied = dataclasses.replace(problem, channels_last=True)
-    own = _with_own_precision(target)
+    own = _with_own_precision(problem, target)
     now, then = (
         time(default_config(each, target), as_matmul(each), own) for each in (problem, copied)
     )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from mlirfuse.kernels.codegen.dot_precision import (
     dot_precision,
+    of_convolution,
     precision_argument,
     uses_warpgroups,
 )
@@ -56,11 +57,10 @@ def products_of(analysis: Analysis, config: ConvolutionConfig, target: Target) -
     Warpgroups read operands in shared memory, where they are as they are in memory: those of TF32
     are rounded where they are computed, by `tf32_rounding_rewrite`.
     """
-    precision = dot_precision(
-        ops.element_type(analysis.image),
-        target,
-        of_convolution=convolutions.is_from_convolution(analysis.op),
-    )
+    word = ""
+    if convolutions.is_from_convolution(analysis.op):
+        word = of_convolution(convolutions.operations(analysis.op), target)
+    precision = dot_precision(ops.element_type(analysis.image), target, word=word)
     in_registers = not uses_warpgroups(config.block_m, config.num_warps, target)
     return Products(precision, precision == "tf32" and in_registers and target.name == "cuda")
 

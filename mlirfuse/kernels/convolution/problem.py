@@ -71,6 +71,12 @@ class ConvolutionProblem(Problem):
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "out_channels", "in_channels", "taps")
 
     @property
+    def operations(self) -> int:
+        """Twice the multiply-adds."""
+        channels = self.groups * self.in_channels * self.out_channels
+        return 2 * self.pixels * channels * self.taps
+
+    @property
     def is_direct(self) -> bool:
         """Whether the kernel is the direct one: groups have too few channels for a GEMM.
 

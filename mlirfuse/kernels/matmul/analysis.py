@@ -19,7 +19,6 @@ from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.codegen.tile_writer import computing, returned
 from mlirfuse.kernels.matmul.problem import DEFAULT_DYNAMIC_M, MatmulProblem, bucket_m
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import convolutions
 
 MAX_ROW = {16: 256, 32: 128}
 """Bits of an operand's element -> columns of a row that a tile has as a whole.
@@ -111,11 +110,6 @@ class MatmulAnalysis:
     prologue: tuple[ir.Operation, ...]
     epilogue: tuple[ir.Operation, ...]
     results: tuple[ir.Value, ...]
-
-    @property
-    def is_convolution(self) -> bool:
-        """Whether the model has a convolution, of 1x1, where the region has a contraction."""
-        return convolutions.is_from_convolution(self.contraction)
 
     @property
     def m(self) -> int | None:

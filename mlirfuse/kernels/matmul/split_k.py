@@ -11,7 +11,7 @@ from mlirfuse.kernels.matmul import aligned_copies, tile
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import plan_tiles
-from mlirfuse.kernels.matmul.tile_space import KernelTiles, kernel_tiles
+from mlirfuse.kernels.matmul.tile_space import KernelTiles, kernel_tiles, word_of
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.targets.base import Target
 
@@ -23,7 +23,7 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
 
 def plan(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> Plan:
     """Plans the kernel."""
-    precision = dot_precision(analysis.operand_type, target, of_convolution=analysis.is_convolution)
+    precision = dot_precision(analysis.operand_type, target, word=word_of(analysis, target))
     copies = aligned_copies.copies_of(analysis, config)
     kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
     read = [*copies.values()]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen import row_reductions
-from mlirfuse.kernels.codegen.dot_precision import dot_precision
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, of_convolution
 from mlirfuse.kernels.codegen.element_types import HIDING, WIDE, Unsupported
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, loop_axes
 from mlirfuse.kernels.codegen.row_reductions import Reduction
@@ -17,6 +17,7 @@ from mlirfuse.kernels.matmul.aligned_copies import AlignedCopy
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize import convolutions
 from mlirfuse.targets.base import Target
 
 BATCH, M, N, K, K_GROUPS = 0, 1, 2, 3, 4
@@ -52,12 +53,20 @@ class KernelTiles:
         return self.tiles.space.groups[group].mask or "None"
 
 
+def word_of(analysis: MatmulAnalysis, target: Target) -> str:
+    """The precision that was asked for, where the model has a convolution of 1x1; else empty."""
+    op = analysis.contraction
+    if not convolutions.is_from_convolution(op):
+        return ""
+    return of_convolution(convolutions.operations(op), target)
+
+
 def precision_of(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> str:
     """The input precision of `tl.dot` with a configuration."""
     return dot_precision(
         analysis.operand_type,
         target,
-        of_convolution=analysis.is_convolution,
+        word=word_of(analysis, target),
         block_m=config.block_m,
         num_warps=config.num_warps,
         b_k_contiguous=problem_of(analysis).b_k_contiguous,

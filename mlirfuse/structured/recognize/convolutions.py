@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 from iree.compiler import ir
 
@@ -61,6 +62,15 @@ def name_convolutions(module: ir.Module) -> bool:
     for op in found:
         op.location = ir.Location.name(ops.CONVOLUTION_NAME, op.location)
     return bool(found)
+
+
+UNKNOWN_SIZE = 512
+"""The size of a dynamic dimension, where operations are counted."""
+
+
+def operations(op: ir.Operation) -> int:
+    """Twice the multiply-adds of a convolution or contraction."""
+    return 2 * math.prod(size or UNKNOWN_SIZE for size in ops.loop_sizes(op))
 
 
 def is_from_convolution(op: ir.Operation) -> bool:
