@@ -330,7 +330,8 @@ def test_a_contraction_has_the_precision_of_matmuls():
 
 
 CONVOLUTION_OF_1X1 = """
-func.func @main(%x: tensor<256x64x16x16xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<256x32x16x16xf32> {
+func.func @main(%x: tensor<256x64x16x16xf32>, %w: tensor<32x64x1x1xf32>)
+    -> tensor<256x32x16x16xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<256x32x16x16xf32>
   %z = linalg.fill ins(%zero : f32) outs(%e : tensor<256x32x16x16xf32>) -> tensor<256x32x16x16xf32>
