@@ -253,3 +253,25 @@ func.func @main(%x: tensor<6x40x7xf32>) -> (tensor<{out}xf32>, tensor<{out}xf32>
     with ir.Context():
         _, (plan,) = planned(text, "rows")
         assert plan.problem.passes == 1  # over the columns, which the index would wait for
+
+
+@needs_triton
+@pytest.mark.parametrize("axes", [(0, 1, 2), (1, 2), (0, 1)])
+def test_columns_in_the_order_of_memory(interpreter, strategy, axes):
+    f = Function("main", (3, 8, 21))
+    text = f.finish(f.reduce("arith.addf", f.argument((2, 0, 1), "f32"), axes))
+    array = draw((21, 3, 8), "f32")
+    kept = [size for axis, size in enumerate((3, 8, 21)) if axis not in axes]
+    (found,) = run(interpreter, text, "rows", [array], [kept])
+    close(found, array.transpose(1, 2, 0).astype(np.float64).sum(axes), "f32")
+
+
+@needs_triton
+def test_all_of_a_permuted_tensor_is_read_in_order():
+    f = Function("main", (30, 80, 21))
+    text = f.finish(f.reduce("arith.addf", f.argument((2, 0, 1), "f32"), (0, 1, 2)))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+    source = plan.program.source
+    assert "tl.load(x0 + column" in source
+    assert "%" not in source

@@ -127,11 +127,14 @@ def _analyzed(
     loops = loop_axes(space, group, axes, anchor=anchor)
     if any(None in ops.indexing_maps(op) for op in group):
         raise Unsupported("an operand that is not indexed by loops alone")
-    order = _rows_in_memory(loops, row_sizes)
-    if order != tuple(range(len(row_sizes))):
-        row_sizes = tuple(row_sizes[axis] for axis in order)
-        axes = [(kind, order.index(axis) if kind == ROW else axis) for kind, axis in axes]
-        space = Space((Group("row", row_sizes), Group("column", sizes)))
+    orders = [_in_memory(loops, kind, each) for kind, each in ((ROW, row_sizes), (COLUMN, sizes))]
+    if any(map(ops.reads_index, group)):  # the first of equal elements is the one in loop order
+        orders[COLUMN] = tuple(range(len(sizes)))
+    if orders != [tuple(range(len(each))) for each in (row_sizes, sizes)]:
+        row_sizes = tuple(row_sizes[axis] for axis in orders[ROW])
+        column_sizes = tuple(column_sizes[axis] for axis in orders[COLUMN])
+        axes = [(kind, orders[kind].index(axis)) for kind, axis in axes]
+        space = Space((Group("row", row_sizes), Group("column", column_sizes)))
         loops = loop_axes(space, group, axes, anchor=anchor)
     if not set(results) <= {value for op in group for value in op.results}:
         raise Unsupported("a result that no op of the region computes")
@@ -196,24 +199,29 @@ def _is_innermost(
     return group == ROW and axis == len(row_sizes) - 1 and row_sizes[axis] != 1
 
 
-def _rows_in_memory(
-    loops: Mapping[ir.Operation, Sequence[Axis]], row_sizes: Sequence[int | None]
+def _in_memory(
+    loops: Mapping[ir.Operation, Sequence[Axis]], kind: int, sizes: Sequence[int | None]
 ) -> tuple[int, ...]:
-    """The row axes in the order of most tensors in whose memory rows are innermost.
+    """The axes of rows, or of columns, in the order of most tensors in whose memory they are inner.
 
     That of the others does not matter. It is kept where such a tensor has other dimensions, and
     where sizes are dynamic.
+
+    Args:
+      loops: op -> the axis of each of its loops.
+      kind: the group of the axes.
+      sizes: their sizes.
     """
-    all_axes, kept, found = _all_axes(loops), tuple(range(len(row_sizes))), []
+    all_axes, kept, found = _all_axes(loops), tuple(range(len(sizes))), []
     for op, axes in loops.items():
         for index_map in ops.indexing_maps(op):
             if _has_rows(axes, index_map, all_axes):
                 read = [axes[loop] for loop in index_map or () if loop is not None]
-                order = tuple(axis for group, axis in read if group == ROW)
-                large = [axis for axis in read if axis[0] != ROW or row_sizes[axis[1]] != 1]
-                found += [order] if large and large[-1][0] == ROW else []
+                order = tuple(axis for group, axis in read if group == kind)
+                large = [axis for axis in read if axis[0] != kind or sizes[axis[1]] != 1]
+                found += [order] if large and large[-1][0] == kind else []
     order = max(dict.fromkeys(found), key=found.count, default=kept)
-    return order if None not in row_sizes and sorted(order) == list(kept) else kept
+    return order if None not in sizes and sorted(order) == list(kept) else kept
 
 
 def _contiguous_rows(
