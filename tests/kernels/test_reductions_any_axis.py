@@ -268,10 +268,10 @@ def test_columns_in_the_order_of_memory(interpreter, strategy, axes):
 
 @needs_triton
 def test_all_of_a_permuted_tensor_is_read_in_order():
-    f = Function("main", (30, 80, 21))
+    f = Function("main", (3, 8, 21))
     text = f.finish(f.reduce("arith.addf", f.argument((2, 0, 1), "f32"), (0, 1, 2)))
     with ir.Context():
         _, (plan,) = planned(text, "rows")
     source = plan.program.source
-    assert "tl.load(x0 + column" in source
-    assert "%" not in source
+    (load,) = [line for line in source.splitlines() if "tl.load(x0" in line]
+    assert "%" not in load
