@@ -259,19 +259,21 @@ func.func @main(%x: tensor<6x40x7xf32>) -> (tensor<{out}xf32>, tensor<{out}xf32>
 @pytest.mark.parametrize("axes", [(0, 1, 2), (1, 2), (0, 1)])
 def test_columns_in_the_order_of_memory(interpreter, strategy, axes):
     f = Function("main", (3, 8, 21))
-    text = f.finish(f.reduce("arith.addf", f.argument((2, 0, 1), "f32"), axes))
+    x = f.apply("arith.negf", f.argument((2, 0, 1), "f32"), axes=(0, 1, 2))
+    text = f.finish(f.reduce("arith.addf", x, axes))
     array = draw((21, 3, 8), "f32")
     kept = [size for axis, size in enumerate((3, 8, 21)) if axis not in axes]
     (found,) = run(interpreter, text, "rows", [array], [kept])
-    close(found, array.transpose(1, 2, 0).astype(np.float64).sum(axes), "f32")
+    close(found, -array.transpose(1, 2, 0).astype(np.float64).sum(axes), "f32")
 
 
 @needs_triton
 def test_all_of_a_permuted_tensor_is_read_in_order():
     f = Function("main", (3, 8, 21))
-    text = f.finish(f.reduce("arith.addf", f.argument((2, 0, 1), "f32"), (0, 1, 2)))
+    x = f.apply("arith.negf", f.argument((2, 0, 1), "f32"), axes=(0, 1, 2))
+    text = f.finish(f.reduce("arith.addf", x, (0, 1, 2)))
     with ir.Context():
         _, (plan,) = planned(text, "rows")
     source = plan.program.source
-    (load,) = [line for line in source.splitlines() if "tl.load(x0" in line]
-    assert "%" not in load
+    assert "tl.load" in source
+    assert "%" not in source
