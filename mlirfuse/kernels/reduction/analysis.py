@@ -127,7 +127,10 @@ def _analyzed(
     loops = loop_axes(space, group, axes, anchor=anchor)
     if any(None in ops.indexing_maps(op) for op in group):
         raise Unsupported("an operand that is not indexed by loops alone")
-    orders = [_in_memory(loops, kind, each) for kind, each in ((ROW, row_sizes), (COLUMN, sizes))]
+    stored = _maps_in_memory(loops, results)
+    orders = [
+        _in_memory(loops, stored, kind, each) for kind, each in ((ROW, row_sizes), (COLUMN, sizes))
+    ]
     if any(map(ops.reads_index, group)):  # the first of equal elements is the one in loop order
         orders[COLUMN] = tuple(range(len(sizes)))
     if orders != [tuple(range(len(each))) for each in (row_sizes, sizes)]:
@@ -199,8 +202,25 @@ def _is_innermost(
     return group == ROW and axis == len(row_sizes) - 1 and row_sizes[axis] != 1
 
 
+def _maps_in_memory(
+    loops: Mapping[ir.Operation, Sequence[Axis]], results: Sequence[ir.Value]
+) -> list[tuple[ir.Operation, ops.IndexMap]]:
+    """The ops and indexing maps of tensors from outside, and of those that are results."""
+    inside, found = {value for op in loops for value in op.results}, []
+    for op in loops:
+        count, maps = ops.num_inputs(op), ops.indexing_maps(op)
+        read = zip(ops.inputs(op), maps, strict=False)
+        found += [(op, each) for value, each in read if each and value not in inside]
+        made = zip(op.results, maps[count:], strict=True)
+        found += [(op, each) for value, each in made if each and value in results]
+    return found
+
+
 def _in_memory(
-    loops: Mapping[ir.Operation, Sequence[Axis]], kind: int, sizes: Sequence[int | None]
+    loops: Mapping[ir.Operation, Sequence[Axis]],
+    stored: Sequence[tuple[ir.Operation, ops.IndexMap]],
+    kind: int,
+    sizes: Sequence[int | None],
 ) -> tuple[int, ...]:
     """The axes of rows, or of columns, in the order of most tensors in whose memory they are inner.
 
@@ -209,17 +229,17 @@ def _in_memory(
 
     Args:
       loops: op -> the axis of each of its loops.
+      stored: ops and indexing maps of tensors in memory.
       kind: the group of the axes.
       sizes: their sizes.
     """
     all_axes, kept, found = _all_axes(loops), tuple(range(len(sizes))), []
-    for op, axes in loops.items():
-        for index_map in ops.indexing_maps(op):
-            if _has_rows(axes, index_map, all_axes):
-                read = [axes[loop] for loop in index_map or () if loop is not None]
-                order = tuple(axis for group, axis in read if group == kind)
-                large = [axis for axis in read if axis[0] != kind or sizes[axis[1]] != 1]
-                found += [order] if large and large[-1][0] == kind else []
+    for op, index_map in stored:
+        if _has_rows(loops[op], index_map, all_axes):
+            read = [loops[op][loop] for loop in index_map if loop is not None]
+            order = tuple(axis for group, axis in read if group == kind)
+            large = [axis for axis in read if axis[0] != kind or sizes[axis[1]] != 1]
+            found += [order] if large and large[-1][0] == kind else []
     order = max(dict.fromkeys(found), key=found.count, default=kept)
     return order if None not in sizes and sorted(order) == list(kept) else kept
 
