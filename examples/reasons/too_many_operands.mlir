@@ -1,5 +1,5 @@
 // Sixteen tensors in and one out.
-// mlirfuse-opt examples/reasons/too_many_operands.mlir --load-pass=examples/reasons/groups.pdl.mlir
+// mlirfuse-opt examples/reasons/too_many_operands.mlir --target=vulkan --load-pass=examples/reasons/groups.pdl.mlir
 func.func @main(
     %0: tensor<8xf32>, %1: tensor<8xf32>, %2: tensor<8xf32>, %3: tensor<8xf32>,
     %4: tensor<8xf32>, %5: tensor<8xf32>, %6: tensor<8xf32>, %7: tensor<8xf32>,

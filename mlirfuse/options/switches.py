@@ -164,8 +164,9 @@ class FusionOptions:
         "auto",
         values.matmul_precision,
         "WORD",
-        "the same of f32 convolutions; `auto` is in `torch.compile` the setting of PyTorch for"
-        " convolutions, `torch.backends.cudnn.allow_tf32`, else the precision of contractions",
+        "the same of f32 convolutions, of 200 million operations or more; `auto` is in"
+        " `torch.compile` the setting of PyTorch for convolutions,"
+        " `torch.backends.cudnn.allow_tf32`, else the precision of contractions",
         "high",
     )
     disable_feature: tuple[str, ...] = _switch(

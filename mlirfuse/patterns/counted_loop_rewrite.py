@@ -16,7 +16,9 @@ PyTorch's `while_loop`, and with it recurrent layers, tests a tensor: each itera
 condition in a dispatch, the host waits for it, and starts the next. Root: an `scf.while` whose
 iteration precedes its condition; the counter is one integer from a constant in constant steps to a
 constant. Ops that read the counter take the number; a scatter of one row at it is an insertion in
-place. Numerics: exact.
+place. On CPUs a copy of the part of a tensor at the counter is a slice, which kernels read as an
+operand.
+Numerics: exact.
 Source: mlirfuse.
 """
 

@@ -144,7 +144,7 @@ def test_no_group_feeds_an_op_that_feeds_it():
 def test_limits_of_operands_and_ops():
     f = Function("f", (M, N))
     total = f.argument((0, 1), "f32")
-    for _ in range(20):
+    for _ in range(40):
         total = f.apply("arith.addf", total, f.argument((0, 1), "f32"))
     _, report = run(f.finish(total))
     assert "too_many_operands" in refusals(report)
