@@ -59,21 +59,19 @@ class WidenedKernel(DenseKernel):
 
         def widen(begin: str, end: str) -> None:
             # Without AVX-512, a load of 16-bit elements under a mask is one of each element.
-            rest = self.dense.channels % self.lanes
-            whole = self.dense.channels - rest
+            rest = writer.binary("remui", writer.binary("subi", end, begin), self.lanes)
+            whole = writer.binary("subi", end, rest)
 
             def one(channel: str, _: list[str]) -> list[str]:
                 vector(linear(channel), begin, "")
                 return []
 
-            writer.loop(begin, writer.binary("minsi", end, whole), self.lanes, [], [], one)
-            if not rest:
-                return
-            is_last = writer.value(
-                f"arith.cmpi eq, {end}, {writer.index(self.dense.channels)} : index"
-            )
-            with writer.block(f"scf.if {is_last} {{"):
-                vector(linear(whole), begin, self._first_lanes(rest))
+            writer.loop(begin, whole, self.lanes, [], [], one)
+            has_rest = writer.value(f"arith.cmpi slt, {whole}, {end} : index")
+            with writer.block(f"scf.if {has_rest} {{"):
+                lanes = self.body.vector_type("i1")
+                mask = writer.value(f"vector.create_mask {rest} : {lanes}")
+                vector(linear(whole), begin, mask)
 
         def part(begin: str, held: list[str]) -> list[str]:
             end = writer.binary("minsi", linear(begin) + block, self.stop)
