@@ -26,7 +26,8 @@ ROUNDS = 7
 def about() -> dict[str, Any]:
     """The device, its rates, and versions."""
     rates = measure_rates()
-    return {"rates": rates, "device": torch.cuda.get_device_name(0), "versions": versions()}
+    device = torch.cuda.get_device_name(0)
+    return {"rates": rates, "device": device, "cudnn_tf32": False, "versions": versions()}
 
 
 def clear() -> None:

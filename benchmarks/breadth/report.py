@@ -122,6 +122,13 @@ def load(path: Path) -> dict[str, dict[str, Any]]:
     return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
+def _precision(record: Fields) -> str:
+    """The precision of convolutions of f32, a part of the sentence of `markdown`."""
+    if record.get("cudnn_tf32", True):
+        return "convolutions of f32 ours in f32, PyTorch's in its default precision, TF32,"
+    return "convolutions of f32 in f32 and not in TF32 on all sides,"
+
+
 def markdown(records: Mapping[str, Fields]) -> str:
     """The section of docs/performance.md, over all seeds of a file."""
     programs = [program for record in records.values() for program in record["programs"]]
@@ -136,7 +143,7 @@ def markdown(records: Mapping[str, Fields]) -> str:
         " whole blocks, in f16, bf16 and",
         "f32, with log-uniform, often odd sizes; default flags; "
         + ("calls of all systems, in turns," if on_cpu else "kernels of a call by CUPTI,"),
-        *([] if on_cpu else ["convolutions of f32 in f32 and not in TF32 on all sides,"]),
+        *([] if on_cpu else [_precision(first)]),
         "beside the faster of eager PyTorch and torch.compile. Results are compared with float64.",
         "",
         "| programs | number | geometric mean | at 0.9 or more | under 0.5 |",

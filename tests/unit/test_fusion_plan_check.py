@@ -59,7 +59,7 @@ REFUSED = [
     (Code.MODE, plan("batch_norm_backward per_activation", target="vulkan"), "mode=spatial"),
     (Code.LAYOUT, plan("batch_norm_backward", layout="NHWC", target="vulkan"), "layout NCHW"),
     (Code.TARGET, plan("attention", "1x2x8x16xf32", target="vulkan"), "target cpu"),
-    (Code.OPERANDS, plan(" -> ".join(["batch_norm"] * 3)), "without batch_norm_inference"),
+    (Code.OPERANDS, plan(" -> ".join(["batch_norm"] * 8)), "without batch_norm_inference"),
 ]
 
 
