@@ -39,6 +39,20 @@ Place = int | Shifted | Named | EachLane | None
 computed one that all lanes have in common, a vector of computed ones, or 0."""
 
 
+def as_indices(places: Sequence[Place]) -> list[Index]:
+    """Places as indices in axes of group 0, of which others are computed.
+
+    Raises:
+      Unsupported: one is a vector of computed indices.
+    """
+    found: list[Index] = []
+    for place in places:
+        if isinstance(place, EachLane):
+            raise Unsupported("an index that is computed from a computed index")
+        found.append((0, place) if isinstance(place, int) else place)
+    return found
+
+
 class NotMerged(Unsupported):
     """An operand does not have the merged axes as its last dimensions."""
 
@@ -94,13 +108,8 @@ class Indexed(Pointwise):
                 super().apply_inner(op, loops, values, position)
             return
         assert isinstance(loops, Mapping)
-        if any(isinstance(place, EachLane) for place in loops.values()):
-            raise Unsupported("an index that is computed from a computed index")
+        known = as_indices([loops[n] for n in sorted(loops)])
         tensor, *indices = op.operands
-        known: list[Index] = [
-            (0, loops[n]) if isinstance(loops[n], int) else loops[n] for n in sorted(loops)
-        ]
-
         vectors: set[str] = set()
 
         def named(value: ir.Value) -> str:

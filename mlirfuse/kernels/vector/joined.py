@@ -14,9 +14,9 @@ from collections.abc import Collection, Sequence
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.indices import Index, sliced
+from mlirfuse.kernels.codegen.indices import sliced
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, Part
-from mlirfuse.kernels.vector.indexed import Indexed, NotMerged
+from mlirfuse.kernels.vector.indexed import Indexed, NotMerged, as_indices
 from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.writer import Writer
 from mlirfuse.structured.ir import ops
@@ -139,8 +139,7 @@ class Joined(Indexed):
 
     def _of_strided(self, op: ir.Operation, axes: Axes, position: Position) -> str:
         """The lanes of a slice with strides, or of fewer dimensions, in its source."""
-        known: list[Index] = [(0, axis) if isinstance(axis, int) else axis for axis in axes]
-        index = sliced(op, known)
+        index = sliced(op, as_indices(axes))
         if index is None:
             raise Unsupported("a slice at a dynamic offset")
         return self.vector(op.operands[0], tuple(map(self.place, index)), position)

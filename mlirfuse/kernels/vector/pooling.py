@@ -7,7 +7,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
-from mlirfuse.kernels.pooling.analysis import PoolingAnalysis, analyze
+from mlirfuse.kernels.pooling.analysis import ELEMENT_TYPES, PoolingAnalysis, analyze
 from mlirfuse.kernels.vector import executable, windowed
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
@@ -16,9 +16,6 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.poolings import Pooling
 from mlirfuse.structured.recognize.spread_images import Surround
 from mlirfuse.targets.base import CpuDevice
-
-FLOATS = ("f16", "bf16", "f32")
-"""Element types of results; those of 16 bits are combined in f32, and rounded once."""
 
 
 def takes(op: ir.Operation, found: Pooling) -> bool:
@@ -51,7 +48,7 @@ def _obstacle(op: ir.Operation, found: Pooling) -> str:
         return "an image whose channels are not its last dimension"
     if len(ops.loop_sizes(op)) - len(found.window_loops) < 2:
         return "a pooling of one row"
-    if ops.element_type(op.results[0]) not in FLOATS:
+    if ops.element_type(op.results[0]) not in ELEMENT_TYPES:  # 16 bits are combined in f32
         return f"a pooling to {ops.element_type(op.results[0])}"
     if 0 in ops.loop_sizes(op):
         return "an empty tensor"
