@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import ops, slices
 
 
 def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
@@ -35,6 +35,24 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
     if not ops.users(op.results[0]):
         op.erase()
     return new
+
+
+def without_repeats(cuts: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """Slices of one tensor, each once: the first of equal ones takes the place of the others."""
+    found: list[ir.Operation] = []
+    for cut in slices.in_order(cuts):
+        taken = ops.slice_params(cut)
+        equal = [
+            one
+            for one in found
+            if ops.slice_params(one) == taken and one.results[0].type == cut.results[0].type
+        ]
+        if equal:
+            cut.results[0].replace_all_uses_with(equal[0].results[0])
+            cut.erase()
+        else:
+            found.append(cut)
+    return found
 
 
 def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Value:

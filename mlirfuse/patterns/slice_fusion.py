@@ -8,8 +8,8 @@
 
 Root: the elementwise op, whose users are all slices that together are no larger than its result:
 one, or the slices of a split. Each becomes an op of its own, which can join its user's group, and
-so do the elementwise producers that only the root uses; a slice of a group's operand is no
-dispatch. Slices of static or dynamic offset, any stride; any element type. Not the epilogue of a
+so do the elementwise producers that only the root and these producers use; a slice of a group's
+operand is no dispatch. Slices of static or dynamic offset, any stride; any element type. Not the epilogue of a
 contraction.
 Numerics: exact.
 
@@ -39,16 +39,30 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def _with_producers(root: ir.Operation) -> list[ir.Operation]:
-    """The op and the elementwise producers, also indirect ones, that only it uses."""
-    found = [root]
-    for user in found:
-        for value in ops.inputs(user):
-            op = ops.defining_op(value)
-            if op is None or op.block != root.block or ops.users(value) != [user]:
-                continue
-            if ops.is_elementwise(op) and len(op.results) == 1 and _refusal(op) is None:
-                found.append(op)
+    """The op and the elementwise producers, also indirect ones, that only these ops use."""
+    found = {root}
+    candidates = _producers(root)
+    while candidates:
+        # The last of them: ops that use the others come before them here.
+        op = slices.in_order(candidates)[-1]
+        candidates.discard(op)
+        if found.issuperset(ops.users(op.results[0])) and _refusal(op) is None:
+            found.add(op)
+            candidates |= _producers(op)
     return slices.in_order(found)
+
+
+def _producers(op: ir.Operation) -> set[ir.Operation]:
+    """The elementwise ops of the block whose result the op reads."""
+    found = (ops.defining_op(value) for value in ops.inputs(op))
+    return {
+        each
+        for each in found
+        if each is not None
+        and each.block == op.block
+        and ops.is_elementwise(each)
+        and len(each.results) == 1
+    }
 
 
 def _refusal(op: ir.Operation) -> NoMatch | None:
@@ -77,8 +91,12 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
 
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     """No element may be computed twice; with several slices all sizes are static."""
-    root = match.root
-    values = [cut.results[0] for cut in match.data]
+    return _overlap(match.root, match.data)
+
+
+def _overlap(root: ir.Operation, cuts: list[ir.Operation]) -> NoMatch | None:
+    """Why several slices of the op's result may hold an element twice."""
+    values = [cut.results[0] for cut in cuts]
     if len(values) == 1:
         return None
     if None in ops.shape(root.results[0]) or any(None in ops.shape(value) for value in values):
@@ -96,7 +114,10 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     new = [slice_builder.computed_in_part(root, cut) for cut in match.data]
     for op in feeding:
         cuts = ops.users(op.results[0])
-        if all(cut.name == "tensor.extract_slice" for cut in cuts):
+        if any(cut.name != "tensor.extract_slice" for cut in cuts):
+            continue
+        cuts = slice_builder.without_repeats(cuts)
+        if _overlap(op, cuts) is None:
             for cut in cuts:
                 slice_builder.computed_in_part(op, cut)
     return new[-1]
