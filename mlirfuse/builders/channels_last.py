@@ -49,6 +49,9 @@ LAYOUTS = {
     "linalg.depthwise_conv_2d_nchw_chw": _Layout(
         "linalg.depthwise_conv_2d_nhwc_hwc", _NHWC, (1, 2, 0)
     ),
+    "linalg.depthwise_conv_3d_ncdhw_cdhw": _Layout(
+        "linalg.depthwise_conv_3d_ndhwc_dhwc", (0, 2, 3, 4, 1), (1, 2, 3, 0)
+    ),
     "linalg.depthwise_conv_1d_ncw_cw": _Layout("linalg.depthwise_conv_1d_nwc_wc", _NWC, (1, 0)),
     "linalg.conv_2d_ngchw_gfchw": _Layout(
         "linalg.conv_2d_nhwgc_gfhwc", (0, 3, 4, 1, 2), (0, 1, 3, 4, 2)

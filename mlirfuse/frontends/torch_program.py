@@ -15,6 +15,7 @@ from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.torch_bytes import return_bytes_signed
 from mlirfuse.frontends.torch_complex import fold_parts, split_complex
+from mlirfuse.frontends.torch_convolutions import lower_convolutions
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_indices import wrap_indices
@@ -192,6 +193,7 @@ def _fx_module(
     return_bytes_signed(importer.module, function)
     fold_parts(importer.module)
     lower_scans(importer.module)
+    lower_convolutions(importer.module)
     return importer.module
 
 

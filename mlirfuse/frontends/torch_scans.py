@@ -12,20 +12,16 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.jax_repairs import operations
-from mlirfuse.frontends.jax_repairs.definitions import copied
+from mlirfuse.frontends.torch_operators import TensorType, builtin_type, integer, operators, replace
 
 if TYPE_CHECKING:
     import torch
     from iree.compiler import ir
 
 NAME = "torch.mlirfuse.scan"
-
-_TENSOR = re.compile(r"!torch\.vtensor<\[(?P<sizes>[^\]]*)\],(?P<element>\w+)>")
 
 _INFINITY = {"f32": "0x7F800000", "f64": "0x7FF0000000000000"}
 
@@ -98,47 +94,26 @@ def lower_scans(module: ir.Module) -> None:
     """Replaces the operators in a module of the torch dialect."""
     from iree.compiler import ir
 
-    for op in list(operations(module.operation)):
-        if op.name == "torch.operator" and ir.StringAttr(op.attributes["name"]).value == NAME:
-            _lower(op)
+    for operator in operators(module, NAME):
+        source, dim, word = operator.operands
+        kind = TensorType.of(source)
+        combiner = COMBINERS[ir.StringAttr(word.owner.attributes["value"]).value]
+        text = _function(kind, integer(dim) % len(kind.sizes), combiner)
+        replace(operator, [source], text)
 
 
-def _lower(operator: ir.Operation) -> None:
-    """Puts the ops of a scan in front of its operator, and erases it."""
-    from iree.compiler import ir
-
-    source, dim, word = operator.operands
-    torch_type = str(source.type)
-    found = _TENSOR.fullmatch(torch_type)
-    assert found is not None
-    sizes = found["sizes"].split(",")
-    dimension = ir.IntegerAttr(dim.owner.attributes["value"]).value % len(sizes)
-    combiner = COMBINERS[ir.StringAttr(word.owner.attributes["value"]).value]
-    element = found["element"].removeprefix("s")
-    text = _function(torch_type, sizes, element, dimension, combiner)
-    parsed = ir.Module.parse(text, operator.context)
-    (function,) = parsed.body.operations
-    (result,) = copied(function.operation.regions[0].blocks[0], [source], operator)
-    operator.results[0].replace_all_uses_with(result)
-    operator.erase()
-
-
-def _function(
-    torch_type: str, sizes: Sequence[str], element: str, dimension: int, combiner: Combiner
-) -> str:
+def _function(kind: TensorType, dimension: int, combiner: Combiner) -> str:
     """The text of a function that scans its argument.
 
     Args:
-      torch_type: the argument's type.
-      sizes: of its axes; `?` for a dynamic one.
-      element: its element type.
+      kind: the argument's type.
       dimension: the axis.
       combiner: of two elements.
     """
+    torch_type, sizes, element = kind.torch_type, kind.sizes, kind.element
     floating = element.startswith("f")
     outer = [axis for axis in range(len(sizes)) if axis != dimension]
-    whole = f"tensor<{'x'.join([*sizes, element])}>"
-    total = f"tensor<{'x'.join([*(sizes[axis] for axis in outer), element])}>"
+    whole, total = kind.text, builtin_type([sizes[axis] for axis in outer], element)
     dynamic = [axis for axis, size in enumerate(sizes) if size == "?"]
     asked = "".join(
         f"%i{axis} = arith.constant {axis} : index\n%n{axis} = tensor.dim %x, %i{axis} : {whole}\n"

@@ -9,8 +9,8 @@
 Root: the elementwise op, whose users are all slices that together are no larger than its result:
 one, or the slices of a split. Each becomes an op of its own, which can join its user's group, and
 so do the elementwise producers that only the root and these producers use; a slice of a group's
-operand is no dispatch. Slices of static or dynamic offset, any stride; any element type. Not the epilogue of a
-contraction.
+operand is no dispatch. Slices of static or dynamic offset, any stride; any element type. Not the
+epilogue of a contraction.
 Numerics: exact.
 
 IREE moves slices the same way, but cannot move one out of a group that our passes form.

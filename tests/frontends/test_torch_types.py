@@ -258,7 +258,7 @@ def test_images_of_bytes(mode):
     check(model, torch.randint(0, 256, (2, 3, 6, 7), dtype=torch.uint8))
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_depthwise_convolutions_of_volumes(dtype):
     """With several filters of a channel, strides, dilations and paddings that differ by axis."""
 
@@ -273,6 +273,36 @@ def test_depthwise_convolutions_of_volumes(dtype):
     x, w = torch.randn(2, 4, 6, 5, 7), torch.randn(4, 1, 3, 3, 3) / 5
     wide, bias = torch.randn(8, 1, 2, 3, 2) / 5, torch.randn(4)
     check(model, *(t.to(dtype) for t in (x, w, wide, bias)))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+def test_a_depthwise_convolution_of_volumes_is_one_kernel(target):
+    """With its padding, its bias and what follows, beside the transposes that a CPU's needs."""
+    if target != "cpu":
+        pytest.importorskip("triton")
+
+    class Model(torch.nn.Module):
+        def forward(self, x, w, bias):
+            return F.relu(F.conv3d(x, w, bias, padding=1, groups=4))
+
+    given = (torch.randn(2, 4, 6, 5, 7), torch.randn(4, 1, 3, 3, 3), torch.randn(4))
+    module = mlirfuse.compile(Model(), given, target=target)
+    kernels = [kernel for kernel in module.kernels if "transpose" not in kernel.name]
+    assert len(kernels) == 1
+    assert "conv" in kernels[0].name
+
+
+def test_a_depthwise_convolution_of_any_number_of_volumes():
+    class Model(torch.nn.Module):
+        def forward(self, x, w):
+            return F.conv3d(x, w, None, stride=2, padding=1, groups=4)
+
+    x, w = torch.randn(3, 4, 6, 5, 7), torch.randn(4, 1, 3, 3, 3)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    module = mlirfuse.compile(Model(), (x, w), dynamic_shapes={"x": {0: batch}, "w": None})
+    for count in (2, 5):
+        given = torch.randn(count, 4, 6, 5, 7)
+        torch.testing.assert_close(torch.as_tensor(module(given, w)), Model()(given, w))
 
 
 def test_numbers_and_constants_of_f64():

@@ -84,8 +84,9 @@ def test_few_queries_of_f32_have_small_tiles(problem, tile):
 @pytest.mark.parametrize(
     ("queries", "head_size", "target", "config"),
     [
-        (1024, 128, HOPPER, AttentionConfig(64, 64, 4, 3)),
-        (1024, 256, HOPPER, AttentionConfig(64, 64, 4, 2)),
+        (1024, 128, HOPPER, AttentionConfig(64, 64, 4, 2)),
+        (1024, 256, HOPPER, AttentionConfig(128, 64, 8, 2)),
+        (64, 256, HOPPER, AttentionConfig(64, 64, 4, 2)),
         (1024, 64, AMPERE, AttentionConfig(64, 64, 4, 3)),
         (1024, 128, AMPERE, AttentionConfig(64, 64, 4, 2)),
         (1, 128, AMPERE, AttentionConfig(16, 64, 4, 3)),
@@ -96,7 +97,7 @@ def test_few_queries_of_f32_have_small_tiles(problem, tile):
     ],
 )
 def test_default_of_the_portable_kernel(queries, head_size, target, config):
-    """Two CTAs share an SM where two stages allow it; one fits, at least."""
+    """Two CTAs share an SM where two stages allow it; else one has twice the queries, if it can."""
     problem = AttentionProblem(queries, 1024, head_size, 32, "general")
     assert ATTENTION.default_config(problem, target) == config
 
@@ -107,6 +108,10 @@ def test_shared_memory_is_that_of_triton():
     assert heuristics.shared_memory(problem, AttentionConfig(64, 64, 4, 3), AMPERE) == 90112
     assert heuristics.shared_memory(problem, AttentionConfig(16, 64, 4, 3), HOPPER) == 71680
     assert heuristics.shared_memory(problem, AttentionConfig(64, 64, 4, 2), MI300) == 40960
+    assert heuristics.shared_memory(problem, AttentionConfig(64, 64, 4, 2), HOPPER) == 81920
+    masked = dataclasses.replace(problem, head_size=80, mask="general")
+    assert heuristics.shared_memory(masked, AttentionConfig(64, 64, 4, 3), HOPPER) == 131072
+    assert heuristics.shared_memory(masked, AttentionConfig(128, 64, 8, 3), HOPPER) == 163840
 
 
 @pytest.mark.parametrize(("target", "splits"), [(HOPPER, 264), (AMPERE, 216), (MI300, 608)])

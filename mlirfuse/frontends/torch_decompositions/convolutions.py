@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends.torch_convolutions import convolution_op, is_lowered
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 
 if TYPE_CHECKING:
@@ -52,6 +53,9 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
             rank = len(padding)
             one, zero = [1] * rank, [0] * rank
             return torch.convolution(x, w, bias, one, zero, dilation, False, zero, groups)
+        if by_channel and is_lowered(x, w):
+            x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
+            return convolution_op()(x, w, bias, list(stride), list(dilation))
         if not transposed and w.dim() == 5 and groups > 1 and w.shape[1] == 1 and not integral:
             x = torch.constant_pad_nd(x, [0, 0, 0, 0, padding[0], padding[0]])
             return _of_planes(x, w, bias, stride, padding, dilation, groups)

@@ -68,7 +68,9 @@ def default_config(problem: AttentionProblem, target: Target) -> AttentionConfig
 def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfig:
     """The configuration of the portable kernel: as many stages as let two CTAs share an SM.
 
-    Where one CTA does not fit with two stages, blocks have fewer keys.
+    Where one CTA does not fit with two stages, blocks have fewer keys. A CTA that has an SM for
+    itself has twice the queries and the warps, if they fit: on an H200 2048 queries of 64 heads of
+    256 with 1016 keys took 399 us with four warps and 303 with eight.
     """
     gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
     if problem.operand_bits == 32:
@@ -85,7 +87,19 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         and shared_memory(problem, config, target) > gpu.shared_memory_per_cta
     ):
         config = dataclasses.replace(config, block_n=config.block_n // 2)
+    if problem.operand_bits == 16 and _is_alone(problem, config, target):
+        wide = dataclasses.replace(config, block_m=2 * MAX_BLOCK_M, num_warps=8)
+        fits = shared_memory(problem, wide, target) <= gpu.shared_memory_per_cta
+        enough = problem.queries > MAX_BLOCK_M
+        if fits and enough and filling_block(problem, wide.block_m, target) == wide.block_m:
+            config = wide
     return dataclasses.replace(config, heads_first=_heads_first(problem, target))
+
+
+def _is_alone(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:
+    """Whether the shared memory of an SM of NVIDIA's holds one CTA."""
+    held = gpu_of(target).shared_memory_per_sm
+    return target.name == "cuda" and CTAS_PER_SM * shared_memory(problem, config, target) > held
 
 
 def _heads_first(problem: AttentionProblem, target: Target) -> bool:
@@ -143,17 +157,30 @@ def query_block(queries: int) -> int:
 def shared_memory(problem: AttentionProblem, config: AttentionConfig, target: Target) -> int:
     """Bytes of shared memory of the portable kernel: q, weights, and blocks of keys and values.
 
-    A pipeline of n stages holds n - 1 blocks of each; for AMD, q is in registers alone. Triton 3.9
-    reports these numbers for heads of 128 on sm_80, sm_90 and gfx942. The parts of f32 in TF32 are
-    there too, on sm_90: less than another block and queries of each.
+    A pipeline of n stages holds n - 1 blocks of each, and of a mask; where warpgroups of Hopper
+    read them from there, n of keys and values, and weights are in registers. For AMD, q is in
+    registers alone. Triton 3.9 reports these numbers for heads of 80, 128 and 256 on sm_90, and of
+    128 on gfx942; on sm_80 q takes less. The parts of f32 in TF32 are there too, on sm_90: less
+    than another block and queries of each.
     """
     head = padded_head(problem.head_size)
-    blocks = (config.num_stages - 1) * 2 * config.block_n * head
+    tile, later = config.block_m * config.block_n, config.num_stages - 1
+    blocks, weights = later * 2 * config.block_n * head, tile
+    if _is_of_warpgroups(problem, config, target):
+        blocks, weights = config.num_stages * 2 * config.block_n * head, 0
+    if problem.mask == "general":
+        blocks += later * tile
     queries = 0 if target.name == "rocm" else config.block_m * head
     if problem.operand_bits == 32 and target.name == "cuda":
         blocks, queries = blocks + 2 * config.block_n * head, 2 * queries
     element = problem.operand_bits // 8
-    return element * (blocks + queries + config.block_m * config.block_n)
+    return element * (blocks + queries + weights)
+
+
+def _is_of_warpgroups(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:
+    """Whether the products of the portable kernel are those of warpgroups of Hopper."""
+    for_sm90 = target.name == "cuda" and target.arch == cuda.HOPPER
+    return for_sm90 and problem.operand_bits == 16 and config.block_m >= WARPGROUP_QUERIES
 
 
 def max_resident_ctas(target: Target) -> int:

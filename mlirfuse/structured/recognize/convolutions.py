@@ -25,6 +25,8 @@ NAMED = (
     "linalg.depthwise_conv_1d_nwc_wc",
     "linalg.depthwise_conv_2d_nchw_chw",
     "linalg.depthwise_conv_2d_nhwc_hwc",
+    "linalg.depthwise_conv_3d_ncdhw_cdhw",
+    "linalg.depthwise_conv_3d_ndhwc_dhwc",
 )
 """Named convolutions of linalg; IREE's global optimization turns them into `linalg.generic`."""
 
