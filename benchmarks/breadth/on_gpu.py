@@ -20,7 +20,11 @@ from benchmarks.gpu.worker import check_device, measure_rates, one_line, version
 
 MIN_ROTATED_BYTES, MAX_COPIES = 256 << 20, 32
 
-ROUNDS = 7
+ROUNDS, SHORT_ROUNDS = 7, 21
+"""Rounds, and those of programs whose kernels take few microseconds."""
+
+SHORT_BYTES = 64 << 20
+"""Bytes of the arguments of such programs, at most."""
 
 
 def about() -> dict[str, Any]:
@@ -64,7 +68,8 @@ def measure(program: Program, folder: Path) -> dict[str, Any]:
             check_device()
     del exact, eager
     run = {system: _waiting(call, copies) for system, call in calls.items()}
-    times = timer.kernels(run, rounds=ROUNDS, copies=len(copies))
+    rounds = SHORT_ROUNDS if size <= SHORT_BYTES else ROUNDS
+    times = timer.kernels(run, rounds=rounds, copies=len(copies))
     found["ms"] = {system: 1e3 * statistics.median(seconds) for system, seconds in times.items()}
     return found
 

@@ -27,7 +27,9 @@ from mlirfuse.kernels.matmul.heuristics import (
     cheaper,
     f32_tiles,
     fills_device,
+    is_lone,
     k_split_configs,
+    lone_f32_tiles,
 )
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
@@ -95,8 +97,12 @@ def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
     if problem.is_direct:
         return _direct_config(problem, target)
     target = _with_own_precision(problem, target)
-    block_k, gemm = _block_k(problem), as_matmul(problem)
-    tiles = [_tile(*tile, block_k, problem, target) for tile in _default_tiles(problem, target)]
+    gemm = as_matmul(problem)
+    tiles = [
+        _tile(*tile, block_k, problem, target)
+        for tile in _default_tiles(problem, target)
+        for block_k in _block_ks(problem, gemm, tile, target)
+    ]
     if problem.operand_bits == 16:
         filling = [tile for tile in tiles if fills_device(num_ctas(problem, tile), target)]
         tiles = filling[:1] or tiles
@@ -116,7 +122,10 @@ def _default_tiles(problem: ConvolutionProblem, target: Target) -> Iterator[tupl
         along_k = problem.channels_last or gathers
         sizes = {
             (block_m, _clamp_n(block_n, problem.out_channels), warps)
-            for block_m, block_n, warps in f32_tiles(target, a_k_contiguous=along_k)
+            for block_m, block_n, warps in (
+                *f32_tiles(target, a_k_contiguous=along_k),
+                *lone_f32_tiles(as_matmul(problem), target),
+            )
         }
         yield from sorted(sizes)
         return
@@ -287,6 +296,20 @@ def _pipelines(
         * _stage_bytes(tile.block_m, tile.block_n, block_k, problem)
         <= gpu.shared_memory_per_cta
     ]
+
+
+def _block_ks(
+    problem: ConvolutionProblem, gemm: MatmulProblem, tile: tuple[int, int, int], target: Target
+) -> list[int]:
+    """K of blocks of a tile: longer ones, too, where an SM waits for each block of its only CTA."""
+    own = _block_k(problem)
+    if problem.operand_bits != 32 or is_one_product(target):
+        return [own]
+    if not is_lone(gemm, *tile[:2], target):
+        return [own]
+    return sorted(
+        {own, *(_elements(size, problem) for size in (LONG_BLOCK_K_BYTES, *BLOCK_K_BYTES))}
+    )
 
 
 def _block_k(problem: ConvolutionProblem) -> int:

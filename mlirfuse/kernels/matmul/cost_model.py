@@ -26,7 +26,8 @@ class Rates:
       load_b: the same of B.
       narrow_a: of each further load of narrower ones, in those of a vectorized load.
       narrow_b: the same of B.
-      alone: times that a CTA takes longer for a tile than an SM that has several.
+      alone: times that a CTA takes longer for a tile than an SM that has several, at least.
+      latency: of an iteration, in which an SM that has one CTA waits.
     """
 
     multiply_add: float
@@ -35,21 +36,27 @@ class Rates:
     narrow_a: float = 1.0
     narrow_b: float = 1.0
     alone: float = 1.0
+    latency: float = 0.0
 
 
 _RATES = {8: Rates(1, 64, 64), 16: Rates(1, 64, 64), 64: Rates(1, 16, 16)}
 """Width of the operands in bits -> costs. Narrower loads cost more by their number: on an H200
 blocks of 128x256 tiles of bf16 with K = 4707 took 17000 clocks, where the model says 14000."""
 
-WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23)
+LATENCY_OF_F32 = 920_000
+"""Multiply-adds of f16 of an SM in 450 clocks: a load from L2, a barrier, and the first product. On
+an H200 a convolution of 216 pixels, 128 channels and K of 297 took 14.5 us in tiles of 32x32 with
+blocks of 16 and two warps, 7.6 and 6.6 us in those of 16x32 with blocks of 32 and 64 and four."""
+
+WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23, LATENCY_OF_F32)
 """The costs of f32 where warps compute the products of TF32 from registers.
 
 Fitted to 88 times of 12 problems on an H100; the root mean square of the error is a factor of 1.21.
 The fit cannot tell the loads of elements from their split into parts."""
 
 WARPGROUPS_OF_F32 = {
-    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24),
-    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26),
+    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24, LATENCY_OF_F32),
+    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26, LATENCY_OF_F32),
 }
 """Whether B is loaded along K -> the costs of f32 where warpgroups compute the products: with parts
 of TF32 (14 times, a factor of 1.07) and of bf16 (77 times, 1.13). Narrow loads of a B that is
@@ -78,6 +85,9 @@ FULL_WARPS = 12
 """Warps of an SM that keep its lanes busy with the instructions of an epilogue; fewer wait for the
 results of their own. On an H100 `gelu(mish(x @ w))` of 1500x200x700 f16 took 8 us in tiles of
 64x32, of which an SM has four, and 12 in those of 128x64, of which it has one."""
+
+INDEPENDENT_ACCUMULATORS = 16
+"""Accumulators of a thread whose products keep a warp as busy as a warp can be."""
 
 COPY_BYTES = 4
 """Bytes of the smallest asynchronous copy to shared memory; PTX ISA, `cp.async`."""
@@ -139,9 +149,25 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     stores = STORE_COST * block_m * block_n * (_narrowing(problem.n, bits) - 1)
     waiting = max(1, FULL_WARPS / resident)
     epilogue = INSTRUCTION_COST * problem.epilogue * block_m * block_n * waiting
-    products = split_size(problem.k, config) * step
-    kernel = max(waves, rates.alone) * (products + epilogue + stores)
+    length = split_size(problem.k, config)
+    tile = length * step + epilogue + stores
+    alone = tile * _alone(rates, config, problem, target)
+    kernel = max(waves * tile, alone + length // config.block_k * rates.latency)
     return kernel + _merge_time(config, problem, target) + _copy_time(config, problem, target)
+
+
+def _alone(rates: Rates, config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
+    """Times that a CTA takes longer for a tile than an SM that has several.
+
+    Few warps leave the SM's lanes idle, unless a thread has many accumulators that do not depend on
+    each other.
+    """
+    if not rates.latency:
+        return rates.alone
+    elements = config.block_m * config.block_n * problem.accumulators
+    each = elements / (config.num_warps * gpu_of(target).warp_size)
+    busy = config.num_warps * max(1, each / INDEPENDENT_ACCUMULATORS)
+    return max(rates.alone, FULL_WARPS / busy)
 
 
 def stage_bytes(config: MatmulConfig, problem: MatmulProblem) -> int:

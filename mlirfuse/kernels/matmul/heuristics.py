@@ -68,6 +68,9 @@ MAX_K_SPLITS = 64
 MAX_STAGES = 8
 """Stages of a software pipeline, beyond which latency is hidden."""
 
+LONE_F32_TILES = ((16, 32, 4), (16, 64, 4))
+"""M, N and warps of tiles of f32 that have an SM for themselves: every warp splits all of A."""
+
 F32_TILES = (
     (32, 32, 2),
     (32, 64, 4),
@@ -90,13 +93,17 @@ warps, and 1049 in those of 32 by 64."""
 WHOLE_ROWS = (16, 32, 64, 128)
 """M of tiles that have all of N."""
 
+FEW_BLOCKS = 4
+"""Blocks of K up to which the elements that the last one masks count: on an H200 844x1664x84 f32
+took 12 us in tiles of 64 by 64 with blocks of 32, which are 96 of K."""
+
 MAX_SHARED_STAGES = 4
 """Stages of tiles of which an SM has several, so that they all have room."""
 
 GEMV_BYTES_PER_THREAD = 64
 """Bytes of B that a thread of a GEMV has in flight: four vectorized loads."""
 
-SHORT_K = 32
+SHORT_GEMV_K = 32
 """K up to which a GEMV of a B that is contiguous along N has no tensor cores: of a tile of 16 by 32
 that they compute one row is used, and a part of a block of K. On an H200 16384 products of 1x3 and
 3x1024 f32 took 1503 us so, for 200 MB of B."""
@@ -180,7 +187,7 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
     """
     if problem.m == 1 and problem.a_k_contiguous and problem.b_k_contiguous:
         return _gemv_config(problem, target)
-    if problem.m == 1 and problem.k <= SHORT_K and not problem.b_k_contiguous:
+    if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
     tiles = (
         [*tile_configs(problem, target)]
@@ -267,12 +274,15 @@ def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfi
         elements = block_m * block_n * accumulators
         by_warps = problem.operand_bits == 32 and not uses_warpgroups(block_m, num_warps, target)
         block_k = _BLOCK_BYTES * 8 // problem.operand_bits
-        if block_m + block_n * accumulators <= 128 and not by_warps:
+        lone = is_lone(problem, block_m, block_n, target)
+        if block_m + block_n * accumulators <= 128 and (lone or not by_warps):
             block_k *= 2
         smallest_k = 32 if problem.operand_bits < 64 else 16
         block_k = min(block_k, max(smallest_k, power_of_two(problem.k)))
         tile = MatmulConfig(block_m, block_n, block_k, num_warps, 2)
-        while tile.block_k > smallest_k and _stages(tile, problem, target) < 3:
+        while tile.block_k > smallest_k and (
+            _stages(tile, problem, target) < 3 or _masks_much(tile, problem)
+        ):
             tile = dataclasses.replace(tile, block_k=tile.block_k // 2)
         num_stages = _stages(tile, problem, target)
         if _shares_sm(tile, problem, target):
@@ -284,6 +294,12 @@ def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfi
             most = min(most, MAX_SHARED_STAGES if by_warps else MAX_STAGES)
             most = min(most, -(-problem.k // tile.block_k))
             yield dataclasses.replace(tile, num_stages=max(2, min(num_stages, most)))
+
+
+def _masks_much(config: MatmulConfig, problem: MatmulProblem) -> bool:
+    """Whether the last of few blocks of K has half of its elements or fewer."""
+    blocks = -(-problem.k // config.block_k)
+    return 1 < blocks <= FEW_BLOCKS and 2 * (blocks * config.block_k - problem.k) >= config.block_k
 
 
 def f32_tiles(target: Target, *, a_k_contiguous: bool) -> list[tuple[int, int, int]]:
@@ -300,6 +316,19 @@ def f32_tiles(target: Target, *, a_k_contiguous: bool) -> list[tuple[int, int, i
     ]
 
 
+def lone_f32_tiles(problem: MatmulProblem, target: Target) -> list[tuple[int, int, int]]:
+    """M, N and warps of the tiles of f32 of which no SM has two."""
+    if is_one_product(target):
+        return []
+    return [tile for tile in LONE_F32_TILES if is_lone(problem, *tile[:2], target)]
+
+
+def is_lone(problem: MatmulProblem, block_m: int, block_n: int, target: Target) -> bool:
+    """Whether no SM has two CTAs of tiles of so many rows and columns."""
+    ctas = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
+    return ctas <= gpu_of(target).num_sms
+
+
 def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, int]]:
     """M, N and warps of tiles."""
     if problem.whole_rows:
@@ -308,6 +337,7 @@ def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, i
         return
     if problem.operand_bits == 32:
         yield from f32_tiles(target, a_k_contiguous=problem.a_k_contiguous)
+        yield from lone_f32_tiles(problem, target)
         return
     for block_m, block_n in itertools.product((64, 128), (32, 64, 128, 256)):
         elements = block_m * block_n_each(block_n, problem.accumulators) * problem.accumulators

@@ -132,7 +132,8 @@ def problem_of(analysis: PoolingAnalysis) -> PoolingProblem:
     *pixels, columns = analysis.out_sizes
     count = known_product(pixels) * (UNKNOWN_ROWS if None in pixels[:1] else 1)
     window = "x".join(map(str, analysis.window))
-    return PoolingProblem(count, columns or 0, window, analysis.has_strided_columns)
+    bits = ops.element_bits(analysis.op.results[0])
+    return PoolingProblem(count, columns or 0, window, analysis.has_strided_columns, bits)
 
 
 def _analyzed(

@@ -18,12 +18,14 @@ class PoolingProblem(Problem):
       window: sizes of the window, `3x3`.
       strided_columns: whether the window moves along the last dimension, so that a thread loads
         single elements.
+      element_bits: width of the result's elements.
     """
 
     pixels: int
     columns: int
     window: str
     strided_columns: bool = False
+    element_bits: int = 16
 
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "columns")
 

@@ -20,6 +20,9 @@ COPIES = 4
 
 REGISTER_BYTES = 4
 
+MAX_SHARED_WARPS = 8
+"""Warps that sort a row or a chunk, at most."""
+
 MERGE_WARPS = 4
 """Warps of a CTA that merges runs."""
 
@@ -34,11 +37,25 @@ EXCHANGE_CYCLES = 3
 """Cycles of an SM for a step of a network on a warp of keys: about 12 instructions of 64 bits, and
 four warps issue at a time."""
 
-EXCHANGE_LATENCY = 60
-"""Cycles from one step of a network to the next: two shuffles, a comparison and two selections."""
+ELEMENT_LATENCY = 24
+"""Cycles of a warp for a step of a network on an element of each lane, alone on its scheduler."""
+
+EXCHANGE_LATENCY = 300
+"""Cycles from one step of a network to the next where several warps have a row, whose threads have
+`SHARED_ELEMENTS`. Triton moves elements between layouts by shared memory: on an H200 the chunks of
+80 rows of 4021 bf16 took 8.0 us of 512 elements with eight warps, 5.7 of 256 with four, and 41.2 of
+2048 with eight, which has 119 barriers; 2000 rows of 1000 f32 took 49 us with one warp each, 84
+with two, 118 with four."""
+
+SHARED_ELEMENTS = 2
+"""Elements of a thread of several warps that sort a row, unless these would be too many."""
+
+MAX_WARP_COLUMNS, MIN_SHARED_COLUMNS = 1024, 256
+"""Elements of a row or a chunk that one warp sorts at most, and of rows that several may sort."""
 
 PROBE_CYCLES = 4
-"""Cycles of an SM for a step of a warp's bisections: about 8 instructions, and 2 lines of L1."""
+"""Cycles of an SM for a step of a warp's bisections in keys of 32 bits: about 8 instructions, and 2
+lines of L1; in those of 64 bits half as many more."""
 
 PROBE_LATENCY = 250
 """Cycles from one step of a bisection to the next: a load from L2."""
@@ -103,6 +120,13 @@ def default_config(problem: SortProblem, target: Target) -> SortConfig:
         return _chunked(problem, target)[0]
     gpu = gpu_of(target)
     columns = block_columns(problem.columns)
+    if MIN_SHARED_COLUMNS < columns <= MAX_WARP_COLUMNS:
+        return min(
+            (SortConfig(1, warps) for warps in _row_warps(columns, target)),
+            key=lambda config: _network_cycles(
+                columns, problem.count, problem.rows, config.num_warps, target
+            ),
+        )
     tile = gpu.warp_size * ELEMENTS_PER_THREAD * MAX_WARPS
     rows = min(max(1, tile // columns), power_of_two(problem.rows))
     while rows > 1 and problem.rows < rows * gpu.num_sms:
@@ -115,6 +139,14 @@ def _num_warps(elements: int, target: Target) -> int:
     gpu = gpu_of(target)
     most = gpu.max_threads_per_sm // gpu.warp_size // 2
     return max(1, min(most, elements // ELEMENTS_PER_THREAD // gpu.warp_size))
+
+
+def _row_warps(columns: int, target: Target) -> list[int]:
+    """The numbers of warps that may sort a row, or a chunk of one."""
+    if columns > MAX_WARP_COLUMNS:
+        return []
+    shared = columns // SHARED_ELEMENTS // gpu_of(target).warp_size
+    return sorted({1, max(1, min(shared, MAX_SHARED_WARPS))})
 
 
 def merged_elements(width: int, target: Target) -> int:
@@ -130,8 +162,9 @@ def _chunked(problem: SortProblem, target: Target) -> list[SortConfig]:
     while chunks[-1] > MIN_CHUNK_COLUMNS:
         chunks.append(chunks[-1] // 2)
     found = [
-        SortConfig(1, _num_warps(chunk, target), chunk, width)
+        SortConfig(1, warps, chunk, width)
         for chunk in chunks
+        for warps in _row_warps(chunk, target)
         for width in MERGE_WIDTHS
     ]
     found += [
@@ -162,15 +195,32 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
         resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
         waves = -(-ctas * config.num_warps // resident)
         total = waves * chunk / tile * TILE_CYCLES
-    busy = ctas * network / gpu.warp_size / gpu.num_sms * EXCHANGE_CYCLES
-    total += networks * _exchanges(network, runs.length) * max(EXCHANGE_LATENCY, busy)
+    each = _network_cycles(network, runs.length, ctas, config.num_warps, target)
+    total += networks * each
+    probe = PROBE_CYCLES * (1.5 if packed_bits(problem.element_bits, problem.columns) > 32 else 1)
     while runs.count > 1:
         width, steps = min(config.merge_width, runs.count), runs.length.bit_length()
         warps = problem.rows * runs.total / gpu.warp_size
-        busy = warps / gpu.num_sms * PROBE_CYCLES * (width - 1)
+        busy = warps / gpu.num_sms * probe * (width - 1)
         total += LAUNCH_CYCLES + steps * max(PROBE_LATENCY, busy)
         runs = runs.merged(width, problem.count)
     return total
+
+
+def _network_cycles(columns: int, count: int, ctas: int, warps: int, target: Target) -> float:
+    """An estimate of the cycles of networks that compute the first elements of tiles.
+
+    Args:
+      columns: elements of a tile.
+      count: elements that are computed.
+      ctas: number of tiles.
+      warps: warps of each.
+      target: the machine.
+    """
+    gpu = gpu_of(target)
+    busy = ctas * columns / gpu.warp_size / gpu.num_sms * EXCHANGE_CYCLES
+    latency = ELEMENT_LATENCY * columns / gpu.warp_size if warps == 1 else EXCHANGE_LATENCY
+    return _exchanges(columns, count) * max(latency, busy)
 
 
 def _exchanges(columns: int, count: int) -> float:
