@@ -126,8 +126,10 @@ def test_keys_are_split_where_tiles_leave_sms_idle():
         return heuristics.num_kv_splits(given, 64, causal, HOPPER)
 
     assert splits(sizes(1, 8192, 64)) == 4
-    assert splits(sizes(1, 8192, 98)) == 2
-    assert splits(sizes(1, 8192, 99)) == 1
+    assert splits(sizes(1, 8192, 132)) == 2
+    assert splits(sizes(1, 8192, 133)) == 1
+    assert splits(sizes(64, 8192, 98)) == 2
+    assert splits(sizes(64, 8192, 99)) == 1
     assert splits(sizes(64, 8192, 64), causal=True) == 1
     # A split has 256 keys, at least.
     assert splits(sizes(1, 600, 1)) == 2

@@ -189,7 +189,7 @@ def refusal(case):
 
 def test_refusals_have_reasons():
     assert refusal(Case((3, 8), element="i64")).reason == Reason.ELEMENT_TYPE
-    longest = heuristics.max_columns(32, TARGET)
+    longest = heuristics.MAX_WARP_COLUMNS
     assert len(refusal(Case((2, longest))).kernels()) == 1
     assert len(refusal(Case((2, longest + 1))).kernels()) > 1
 

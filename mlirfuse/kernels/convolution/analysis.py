@@ -104,10 +104,8 @@ class Analysis:
 
     @property
     def slides(self) -> bool:
-        """Whether taps move along the innermost dimension of the image, and of the results."""
-        loops = {loop for loop, _ in self.loops.image_dims[-1]}
-        inner = {self.pixels[-1]} if self.pixels and loops & {*self.loops.tap_loops} else set()
-        return {ops.shape(value)[-1] for value in self.results} == inner
+        """Whether taps move along the innermost dimension of the image."""
+        return not {loop for loop, _ in self.loops.image_dims[-1]}.isdisjoint(self.loops.tap_loops)
 
     @property
     def is_dynamic(self) -> bool:

@@ -5,12 +5,13 @@
         accumulator0 += a * filter[groups, 0]          one for each output channel of a group
         accumulator1 += a * filter[groups, 1]
 
-The columns of a tile are the innermost dimensions of the result, rows all others: positions along
-an image's width with channels first, groups with channels last. Output channels of a group are
-accumulators of the same thread, which loads an element of the image once for all of them; with
-channels first a tile then has one group of one image, so that a weight is a scalar. There
-are no matrix instructions: each tap is one load of a tile, coalesced as the result is; neighbouring
-taps overlap in the L1 cache. The accumulators are f32.
+The columns of a tile are the innermost dimensions of the image, rows all others: positions along
+an image's width with channels first, groups with channels last. A result with its dimensions in
+another order is stored through shared memory. Output channels of a group are accumulators of the
+same thread, which loads an element of the image once for all of them; with channels first a tile
+then has one group of one image, so that a weight is a scalar. There are no matrix instructions:
+each tap is one load of a tile, coalesced; neighbouring taps overlap in the L1 cache. The
+accumulators are f32.
 """
 
 from __future__ import annotations
@@ -130,6 +131,8 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     """The tiling of a configuration."""
     n_loop = analysis.loops.n_loop
     out = [n for n in ops.indexing_maps(analysis.op)[2] or () if n is not None and n != n_loop]
+    order = [loop for dim in analysis.loops.image_dims for loop, _ in dim]
+    out.sort(key=order.index)
     known = ops.loop_sizes(analysis.op)
     sizes = tuple(known[loop] for loop in out)
     split = len(sizes) - 1
@@ -174,14 +177,14 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
 
 
 def _apart(analysis: Analysis, out: Sequence[int], split: int) -> int:
-    """Loops of the result's first dimensions of which a tile has one iteration.
+    """Loops of the image's first dimensions of which a tile has one iteration.
 
     These are the images and groups of channels, where groups have several output channels, so that
     all elements of a thread have the same weights. With channels last the columns are groups.
 
     Args:
       analysis: the convolution.
-      out: the loops of its result, without output channels of a group.
+      out: the loops of its result in the image's order, without output channels of a group.
       split: those that are rows.
     """
     places = [out.index(loop) for loop in analysis.loops.group_loops]

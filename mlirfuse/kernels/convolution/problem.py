@@ -53,8 +53,7 @@ class ConvolutionProblem(Problem):
       groups: groups of channels; the numbers of channels are those of one group.
       narrow_filter: whether the filter has rows of input channels that are not aligned for
         vectorized loads, unless it is copied.
-      slides: whether there are groups, and taps move along the innermost dimension of the image,
-        which is that of the results, too.
+      slides: whether there are groups, and taps move along the innermost dimension of the image.
     """
 
     pixels: int

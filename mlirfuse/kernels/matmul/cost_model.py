@@ -28,6 +28,7 @@ class Rates:
       narrow_b: the same of B.
       alone: times that a CTA takes longer for a tile than an SM that has several, at least.
       latency: of an iteration, in which an SM that has one CTA waits.
+      by_warps: whether each warp loads what it multiplies, so that few leave lanes idle.
     """
 
     multiply_add: float
@@ -37,6 +38,7 @@ class Rates:
     narrow_b: float = 1.0
     alone: float = 1.0
     latency: float = 0.0
+    by_warps: bool = False
 
 
 _RATES = {8: Rates(1, 64, 64), 16: Rates(1, 64, 64), 64: Rates(1, 16, 16)}
@@ -46,17 +48,19 @@ blocks of 128x256 tiles of bf16 with K = 4707 took 17000 clocks, where the model
 LATENCY_OF_F32 = 920_000
 """Multiply-adds of f16 of an SM in 450 clocks: a load from L2, a barrier, and the first product. On
 an H200 a convolution of 216 pixels, 128 channels and K of 297 took 14.5 us in tiles of 32x32 with
-blocks of 16 and two warps, 7.6 and 6.6 us in those of 16x32 with blocks of 32 and 64 and four."""
+blocks of 16 and two warps, 7.6 and 6.6 us in those of 16x32 with blocks of 32 and 64 and four. The
+parts of B are written to shared memory in between for warpgroups: 64x4032x770 took 24.4 us in tiles
+of 64x32, and 16.7 in those of 32x64 that warps compute."""
 
-WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23, LATENCY_OF_F32)
+WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23, LATENCY_OF_F32, by_warps=True)
 """The costs of f32 where warps compute the products of TF32 from registers.
 
 Fitted to 88 times of 12 problems on an H100; the root mean square of the error is a factor of 1.21.
 The fit cannot tell the loads of elements from their split into parts."""
 
 WARPGROUPS_OF_F32 = {
-    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24, LATENCY_OF_F32),
-    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26, LATENCY_OF_F32),
+    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24, 2 * LATENCY_OF_F32),
+    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26, 2 * LATENCY_OF_F32),
 }
 """Whether B is loaded along K -> the costs of f32 where warpgroups compute the products: with parts
 of TF32 (14 times, a factor of 1.07) and of bf16 (77 times, 1.13). Narrow loads of a B that is
@@ -86,8 +90,9 @@ FULL_WARPS = 12
 results of their own. On an H100 `gelu(mish(x @ w))` of 1500x200x700 f16 took 8 us in tiles of
 64x32, of which an SM has four, and 12 in those of 128x64, of which it has one."""
 
-INDEPENDENT_ACCUMULATORS = 16
-"""Accumulators of a thread whose products keep a warp as busy as a warp can be."""
+INDEPENDENT_ACCUMULATORS, MAX_INDEPENDENT = 8, 5 / 3
+"""Accumulators of a thread above which a warp is busier, as many times at most: 17x5031x784 took
+28.6 us in tiles of 32x128 on an H200, and 18.3 in those of 32x64."""
 
 COPY_BYTES = 4
 """Bytes of the smallest asynchronous copy to shared memory; PTX ISA, `cp.async`."""
@@ -159,14 +164,14 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
 def _alone(rates: Rates, config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
     """Times that a CTA takes longer for a tile than an SM that has several.
 
-    Few warps leave the SM's lanes idle, unless a thread has many accumulators that do not depend on
-    each other.
+    Few warps leave the SM's lanes idle, unless they are a warpgroup, or a thread has many
+    accumulators that do not depend on each other.
     """
-    if not rates.latency:
+    if not rates.by_warps:
         return rates.alone
     elements = config.block_m * config.block_n * problem.accumulators
     each = elements / (config.num_warps * gpu_of(target).warp_size)
-    busy = config.num_warps * max(1, each / INDEPENDENT_ACCUMULATORS)
+    busy = config.num_warps * min(MAX_INDEPENDENT, max(1, each / INDEPENDENT_ACCUMULATORS))
     return max(rates.alone, FULL_WARPS / busy)
 
 

@@ -43,7 +43,9 @@ MAX_ACCUMULATORS_PER_THREAD = 128
 SHORT_K = 64
 """K up to which the epilogue takes longer than the products; half of the accumulators leave its
 functions enough registers: on an H200 `log1p(x @ w)` of 28x1120x32 and 32x256 bf16 took 34 us with
-128 of them in a thread, and 16 with 64."""
+128 of them in a thread, and 16 with 64. Half of these where rows of the result are not aligned, so
+that each element is an access of its own: 2x3392x1651x16 f16 with a gate took 55 us with 64, and 44
+with 32."""
 
 MIN_SPLIT_BYTES = 512
 """Bytes of a row of an operand along K that are worth a CTA of their own, at least: four blocks,
@@ -139,8 +141,10 @@ def leaves_registers(config: MatmulConfig, problem: MatmulProblem, target: Targe
 
 def max_accumulators(problem: MatmulProblem) -> int:
     """Accumulators of a thread at most; products of wide operands need registers of their own."""
-    halved = problem.k <= SHORT_K or problem.wide_epilogue
-    most = MAX_ACCUMULATORS_PER_THREAD // (2 if halved else 1)
+    short = problem.k <= SHORT_K
+    most = MAX_ACCUMULATORS_PER_THREAD // (2 if short or problem.wide_epilogue else 1)
+    if short and vector_bytes(problem.n, problem.operand_bits) < VECTOR_BYTES:
+        most //= 2
     return most // max(1, problem.operand_bits // 16)
 
 

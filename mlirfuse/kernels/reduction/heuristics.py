@@ -43,6 +43,11 @@ On an H200, over the best of a dozen tiles, softmax in f32 and layer norm with a
 0.1 to 8 million elements in rows of 64 to 1024 took 1.00 to 1.21 (mean 1.05) with 8 elements of a
 thread, and 1.00 to 1.23 (1.09) with 16; sums 1.00 to 1.05 with 16 and 1.03 to 1.27 with 8."""
 
+MANY_WAVES = 64
+"""Elements of each thread of a full device from which rows and CTAs have fewer threads all the
+same: a layer norm of 134016 rows of 384 bf16 took 90 us on an H200 in CTAs of 128 threads with 8
+elements each, 82 with 16, and 60 in CTAs of 64; of 60000 rows of 768 51 and 45."""
+
 THREADS_PER_TILE = 128
 """Threads of a CTA whose rows are short."""
 
@@ -205,7 +210,8 @@ def _unpacked_config(problem: ReductionProblem, target: Target) -> ReductionConf
         return ReductionConfig(tile_elements, max(1, tile_elements // gpu.warp_size), part)
     held = min(width, part)
     elements = _elements_per_thread(problem, held, gpu)
-    tile_elements = max(THREADS_PER_TILE * min(elements, ELEMENTS_PER_THREAD), held)
+    threads = THREADS_PER_TILE // (2 if _has_many_waves(problem, held, gpu) else 1)
+    tile_elements = max(threads * min(elements, ELEMENTS_PER_THREAD), held)
     while tile_elements > held and 2 * problem.rows * width < gpu.num_sms * tile_elements:
         tile_elements //= 2
     return ReductionConfig(_with_more_ctas(tile_elements, held, problem, gpu), elements, part)
@@ -255,7 +261,8 @@ def _crosses_warps(problem: ReductionProblem, gpu: GpuDevice) -> bool:
 
 def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -> int:
     """Elements of a thread: fewer of rows that few threads would hold."""
-    if MIN_MEDIUM_COLUMNS <= held <= MEDIUM_COLUMNS and problem.columns <= held:
+    medium = MIN_MEDIUM_COLUMNS <= held <= MEDIUM_COLUMNS and problem.columns <= held
+    if medium and not _has_many_waves(problem, held, gpu):
         return MEDIUM_ELEMENTS_PER_THREAD
     elements = max(ELEMENTS_PER_THREAD, held // MAX_THREADS_PER_CTA)
     idle = gpu.num_sms * gpu.max_threads_per_sm // 2
@@ -267,6 +274,11 @@ def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -
     ):
         elements //= 2
     return elements
+
+
+def _has_many_waves(problem: ReductionProblem, held: int, gpu: GpuDevice) -> bool:
+    """Whether rows are so many that fewer threads of a CTA, which wait for each other, pay."""
+    return problem.rows * held > MANY_WAVES * gpu.num_sms * gpu.max_threads_per_sm
 
 
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
@@ -33,29 +34,31 @@ leave an SM half of its threads."""
 MERGE_WIDTHS = (2, 4, 8, 16)
 """Runs that are merged at a time."""
 
-EXCHANGE_CYCLES = 3
-"""Cycles of an SM for a step of a network on a warp of keys: about 12 instructions of 64 bits, and
-four warps issue at a time."""
+EXCHANGE_CYCLES, SHARED_CYCLES = 2, 4
+"""Cycles of an SM for a step of a network on a warp of keys of 32 bits: about 8 instructions, and
+four warps issue at a time; where several warps have a row, and exchange keys by shared memory. Half
+as many more for keys of 64 bits, and for threads with more than `SHARED_ELEMENTS`, of which Triton
+changes the layout often: on an H200 the chunks of 80 rows of 4021 bf16 took 6.2 us of 512 elements
+with one warp, and 8.0 with eight, 10.1 and 15.8 of 1024, and 41.2 of 2048 with eight; 2000 rows of
+1000 f32 took 49 us with one warp each, 84 with two, 118 with four."""
 
-ELEMENT_LATENCY = 24
-"""Cycles of a warp for a step of a network on an element of each lane, alone on its scheduler."""
-
-EXCHANGE_LATENCY = 300
-"""Cycles from one step of a network to the next where several warps have a row, whose threads have
-`SHARED_ELEMENTS`. Triton moves elements between layouts by shared memory: on an H200 the chunks of
-80 rows of 4021 bf16 took 8.0 us of 512 elements with eight warps, 5.7 of 256 with four, and 41.2 of
-2048 with eight, which has 119 barriers; 2000 rows of 1000 f32 took 49 us with one warp each, 84
-with two, 118 with four."""
+ELEMENT_LATENCY, EXCHANGE_LATENCY = 12, 170
+"""Cycles of a warp for a step of a network on an element of each lane, alone on its scheduler, and
+those of a step of several warps: 64 rows of 1000 f32 took 7.6 us with eight warps and 25.5 with
+one."""
 
 SHARED_ELEMENTS = 2
 """Elements of a thread of several warps that sort a row, unless these would be too many."""
+
+WIDE = 1.5
+"""Times that a step takes longer in keys of 64 bits."""
 
 MAX_WARP_COLUMNS, MIN_SHARED_COLUMNS = 1024, 256
 """Elements of a row or a chunk that one warp sorts at most, and of rows that several may sort."""
 
 PROBE_CYCLES = 4
 """Cycles of an SM for a step of a warp's bisections in keys of 32 bits: about 8 instructions, and 2
-lines of L1; in those of 64 bits half as many more."""
+lines of L1."""
 
 PROBE_LATENCY = 250
 """Cycles from one step of a bisection to the next: a load from L2."""
@@ -73,7 +76,7 @@ MIN_CHUNK_COLUMNS = 128
 """Shortest chunk of a long row: 4 elements of each lane of a warp."""
 
 MAX_COLUMNS = 2048
-"""Longest row of a network, whose steps are unrolled: building this one takes tens of seconds (226
+"""Longest tile of a network, whose steps are unrolled: building this one takes tens of seconds (226
 kB of PTX), one of twice the length minutes."""
 
 
@@ -107,8 +110,9 @@ def choose_config(problem: SortProblem, target: Target) -> SortConfig:
 
 
 def _is_whole(problem: SortProblem, target: Target) -> bool:
-    """Whether registers hold a row."""
-    return problem.columns <= max_columns(problem.element_bits, target)
+    """Whether a row is a tile: longer ones are merged from chunks in less time."""
+    longest = max_columns(problem.element_bits, target)
+    return problem.columns <= min(MAX_WARP_COLUMNS, longest)
 
 
 def default_config(problem: SortProblem, target: Target) -> SortConfig:
@@ -124,7 +128,9 @@ def default_config(problem: SortProblem, target: Target) -> SortConfig:
         return min(
             (SortConfig(1, warps) for warps in _row_warps(columns, target)),
             key=lambda config: _network_cycles(
-                columns, problem.count, problem.rows, config.num_warps, target
+                Network(columns, problem.count, problem.rows, config.num_warps),
+                packed_bits(problem.element_bits, columns),
+                target,
             ),
         )
     tile = gpu.warp_size * ELEMENTS_PER_THREAD * MAX_WARPS
@@ -195,9 +201,11 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
         resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
         waves = -(-ctas * config.num_warps // resident)
         total = waves * chunk / tile * TILE_CYCLES
-    each = _network_cycles(network, runs.length, ctas, config.num_warps, target)
-    total += networks * each
-    probe = PROBE_CYCLES * (1.5 if packed_bits(problem.element_bits, problem.columns) > 32 else 1)
+    tiles = Network(network, runs.length, ctas, config.num_warps)
+    bits = packed_bits(problem.element_bits, network)
+    total += networks * _network_cycles(tiles, bits, target)
+    wide = packed_bits(problem.element_bits, problem.columns) > 32
+    probe = PROBE_CYCLES * (WIDE if wide else 1)
     while runs.count > 1:
         width, steps = min(config.merge_width, runs.count), runs.length.bit_length()
         warps = problem.rows * runs.total / gpu.warp_size
@@ -207,20 +215,32 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     return total
 
 
-def _network_cycles(columns: int, count: int, ctas: int, warps: int, target: Target) -> float:
-    """An estimate of the cycles of networks that compute the first elements of tiles.
+class Network(NamedTuple):
+    """Networks that compute the first elements of tiles.
 
-    Args:
+    Attributes:
       columns: elements of a tile.
       count: elements that are computed.
       ctas: number of tiles.
       warps: warps of each.
-      target: the machine.
     """
-    gpu = gpu_of(target)
-    busy = ctas * columns / gpu.warp_size / gpu.num_sms * EXCHANGE_CYCLES
-    latency = ELEMENT_LATENCY * columns / gpu.warp_size if warps == 1 else EXCHANGE_LATENCY
-    return _exchanges(columns, count) * max(latency, busy)
+
+    columns: int
+    count: int
+    ctas: int
+    warps: int
+
+
+def _network_cycles(network: Network, bits: int, target: Target) -> float:
+    """An estimate of the cycles of networks on keys of so many bits."""
+    gpu, (columns, count, ctas, warps) = gpu_of(target), network
+    held = -(-ctas // gpu.num_sms) * columns / gpu.warp_size
+    if warps == 1:
+        step = max(held * EXCHANGE_CYCLES, ELEMENT_LATENCY * columns / gpu.warp_size)
+    else:
+        often = columns > SHARED_ELEMENTS * warps * gpu.warp_size
+        step = max(held * SHARED_CYCLES * (WIDE if often else 1), EXCHANGE_LATENCY)
+    return _exchanges(columns, count) * step * (WIDE if bits > 32 else 1)
 
 
 def _exchanges(columns: int, count: int) -> float:

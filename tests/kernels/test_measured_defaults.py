@@ -1,0 +1,148 @@
+"""Computed configurations are those that were the fastest where they were measured, on an H200."""
+
+import dataclasses
+
+import pytest
+
+from mlirfuse import targets
+from mlirfuse.kernels.attention import heuristics as attention
+from mlirfuse.kernels.attention.problem import AttentionProblem
+from mlirfuse.kernels.convolution import heuristics as convolution
+from mlirfuse.kernels.convolution.problem import ConvolutionProblem
+from mlirfuse.kernels.matmul import heuristics as matmul
+from mlirfuse.kernels.matmul.problem import MatmulProblem
+from mlirfuse.kernels.pooling import heuristics as pooling
+from mlirfuse.kernels.pooling.problem import PoolingProblem
+from mlirfuse.kernels.reduction import heuristics as reduction
+from mlirfuse.kernels.reduction.problem import ReductionProblem
+from mlirfuse.kernels.scan import heuristics as scan
+from mlirfuse.kernels.scan.problem import ScanProblem
+from mlirfuse.kernels.sort import heuristics as sort
+from mlirfuse.kernels.sort.problem import SortProblem
+
+HOPPER = targets.parse("cuda:sm_90")
+
+
+def f32(m, n, k, **others):
+    return MatmulProblem(m, n, k, 1, operand_bits=32, **others)
+
+
+@pytest.mark.parametrize(
+    ("problem", "tile"),
+    [
+        # A few tiles that have an SM each: latency of blocks of K, and idle lanes.
+        (f32(368, 17, 186), (16, 32, 64, 4)),
+        (f32(17, 5031, 784, b_k_contiguous=False), (32, 64, 64, 4)),
+        (f32(64, 4032, 770, b_k_contiguous=False), (32, 64, 64, 4)),
+        (f32(256, 832, 280), (64, 32, 64, 4)),
+        # Blocks of 64 would be 128 of K.
+        (f32(844, 1664, 84, epilogue=54), (64, 64, 32, 4)),
+    ],
+)
+def test_matmuls_of_f32(problem, tile):
+    found = matmul.default_config(problem, HOPPER)
+    assert (found.block_m, found.block_n, found.block_k, found.num_warps) == tile
+
+
+def test_tiles_of_a_short_k_have_few_accumulators():
+    """And fewer where each element of the result is an access of its own."""
+
+    def each(n, k):
+        problem = MatmulProblem(3392, n, k, 2)
+        found = matmul.default_config(problem, HOPPER)
+        return found.block_m * found.block_n // (32 * found.num_warps)
+
+    assert each(1651, 16) <= 32
+    assert each(1664, 16) <= 64
+    assert each(1664, 64) <= 64
+
+
+@pytest.mark.parametrize(
+    ("problem", "tile"),
+    [
+        (ConvolutionProblem(216, 128, 11, 27, k_contiguous=False, operand_bits=32), (16, 32, 64)),
+        (ConvolutionProblem(8192, 8, 64, 25, operand_bits=32), (64, 16, 64)),
+    ],
+)
+def test_small_convolutions_of_f32(problem, tile):
+    found = convolution.default_config(problem, HOPPER)
+    assert (found.block_m, found.block_n, found.block_k) == tile
+
+
+def test_columns_of_many_rows_are_split_often():
+    """Where each part is long; elsewhere the partial results take longer."""
+    squares = ReductionProblem(69, 1358875, "arith.addf", 1, 0, contiguous_rows=69, operand_bits=32)
+    found = reduction.choose_config(squares, HOPPER)
+    assert (found.block_rows, found.splits) == (128, 1024)
+    short = dataclasses.replace(squares, rows=64, columns=9749, contiguous_rows=64)
+    assert reduction.choose_config(short, HOPPER).splits <= 256
+    # No row is missing in tiles of 64.
+    whole = dataclasses.replace(squares, rows=64 * 5, contiguous_rows=64 * 5)
+    assert reduction.choose_config(whole, HOPPER).block_rows == 64
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "bits", "tile"),
+    [(134016, 384, 16, 1024), (60000, 768, 16, 1024), (2000, 768, 16, 1024), (9216, 261, 32, 1024)],
+)
+def test_rows(rows, columns, bits, tile):
+    """Many rows have few threads in a CTA; rows of one warp share it beyond a full device."""
+    problem = ReductionProblem(rows, columns, "arith.addf arith.addf", 1, 1, operand_bits=bits)
+    found = reduction.default_config(problem, HOPPER)
+    assert found.tile_elements == tile
+    each = {134016: 16, 60000: 16, 2000: 8, 9216: 32}
+    assert found.elements_per_thread == each[rows]
+
+
+def test_short_rows_of_few_ctas_have_small_tiles():
+    problem = ReductionProblem(6272, 43, "arith.addf arith.addf", 1, 0, operand_bits=32)
+    assert reduction.default_config(problem, HOPPER).tile_elements == 512
+    many = dataclasses.replace(problem, rows=1 << 20)
+    assert reduction.default_config(many, HOPPER).tile_elements == 2048
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "lanes", "warps"),
+    [
+        (45680, 593, 2, 1),
+        (191688, 75, 8, 1),
+        (60000, 300, 2, 1),
+        (8000, 2000, 1, 4),
+        (500, 593, 1, 2),
+    ],
+)
+def test_one_warp_scans_short_rows(rows, columns, lanes, warps):
+    found = scan.default_config(ScanProblem(rows, columns), HOPPER)
+    assert (found.block_lanes, found.num_warps) == (lanes, warps)
+
+
+@pytest.mark.parametrize(("bits", "each"), [(32, 2), (16, 4)])
+def test_poolings_that_load_single_elements_store_eight_bytes(bits, each):
+    problem = PoolingProblem(251904, 82, "3x3", strided_columns=True, element_bits=bits)
+    found = pooling.default_config(problem, HOPPER)
+    assert found.tile_elements // (32 * found.num_warps) == each
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "bits", "config"),
+    [
+        (80, 4021, 16, (1, 512)),
+        (80, 4021, 32, (1, 512)),
+        (500, 2000, 32, (1, 1024)),
+        (2000, 1000, 32, (1, 0)),
+        (64, 1000, 32, (8, 0)),
+        (5000, 300, 16, (1, 0)),
+        (256, 500, 16, (8, 0)),
+    ],
+)
+def test_one_warp_sorts_a_row_or_a_chunk(rows, columns, bits, config):
+    """Unless there are few of them."""
+    found = sort.default_config(SortProblem(rows, columns, columns, bits), HOPPER)
+    assert (found.num_warps, found.chunk_columns) == config
+
+
+def test_wide_heads_have_two_warpgroups():
+    wide = AttentionProblem(2048, 1016, 256, 64)
+    assert attention.portable_config(wide, HOPPER).num_warps == 8
+    few = dataclasses.replace(wide, queries=64)
+    assert attention.portable_config(few, HOPPER).num_warps == 4
