@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from typing import NamedTuple
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
@@ -215,7 +215,8 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     return total
 
 
-class Network(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Network:
     """Networks that compute the first elements of tiles.
 
     Attributes:
@@ -233,14 +234,14 @@ class Network(NamedTuple):
 
 def _network_cycles(network: Network, bits: int, target: Target) -> float:
     """An estimate of the cycles of networks on keys of so many bits."""
-    gpu, (columns, count, ctas, warps) = gpu_of(target), network
-    held = -(-ctas // gpu.num_sms) * columns / gpu.warp_size
+    gpu, columns, warps = gpu_of(target), network.columns, network.warps
+    held = -(-network.ctas // gpu.num_sms) * columns / gpu.warp_size
     if warps == 1:
         step = max(held * EXCHANGE_CYCLES, ELEMENT_LATENCY * columns / gpu.warp_size)
     else:
         often = columns > SHARED_ELEMENTS * warps * gpu.warp_size
         step = max(held * SHARED_CYCLES * (WIDE if often else 1), EXCHANGE_LATENCY)
-    return _exchanges(columns, count) * step * (WIDE if bits > 32 else 1)
+    return _exchanges(columns, network.count) * step * (WIDE if bits > 32 else 1)
 
 
 def _exchanges(columns: int, count: int) -> float:
