@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator
 
 from mlirfuse.boundaries import Boundary, BoundaryReason
@@ -12,6 +13,7 @@ from mlirfuse.final_kernels import IREE, FinalKernel, Operand
 
 _COLUMNS = ("#", "kernel", "code", "workgroups", "bytes", "flops")
 _RIGHT_ALIGNED = frozenset({"#", "workgroups", "bytes", "flops"})
+_NUMBER = re.compile(r"_dispatch_\d+")
 _NOT_COMPILED = "no kernels: the program was not compiled, or by an older mlirfuse\n"
 
 
@@ -41,9 +43,7 @@ def tensor(operand: Operand) -> str:
 
 def op_kinds(kernel: FinalKernel) -> str:
     """The names of the ops in a kernel, each once, as `linalg.matmul + linalg.generic`."""
-    names = dict.fromkeys(kernel.op_names)
-    computing = [name for name in names if name != "arith.constant"] or [*names]
-    return printable(" + ".join(computing))
+    return printable(" + ".join(dict.fromkeys(kernel.op_names)))
 
 
 def signature(kernel: FinalKernel) -> str:
@@ -162,13 +162,19 @@ def _boundary_lines(boundaries: Iterable[Boundary]) -> Iterator[str]:
         yield f"      hint: {reason.hint}"
         alike: dict[tuple[str, ...], list[Boundary]] = {}
         for boundary in found:
-            names = (boundary.source_name, boundary.target_name)
-            alike.setdefault((*names, exchanged(boundary), boundary.detail), []).append(boundary)
-        for (*_, kind, detail), same in alike.items():
+            names = map(_unnumbered, (boundary.source_name, boundary.target_name, boundary.detail))
+            alike.setdefault((*names, exchanged(boundary)), []).append(boundary)
+        for (*_, kind), same in alike.items():
             times = f" (x{len(same)})" if len(same) > 1 else ""
+            detail = same[0].detail
             reason_detail = f" ({printable(detail)})" if detail else ""
             pair = f"#{same[0].source} -> #{same[0].target}"
             yield f"      {pair}{times}: {kind}{reason_detail}"
+
+
+def _unnumbered(name: str) -> str:
+    """A name without the number that IREE gives each dispatch of a function."""
+    return _NUMBER.sub("_dispatch_", name)
 
 
 def exchanged(boundary: Boundary) -> str:

@@ -111,6 +111,27 @@ UNSHARED_SUMS = Condition(
 """IREE 3.13 does not lower gathers in sums that subgroups share (`memref.alloc` of indices)."""
 
 
+VECTOR_CHANNELS = 256
+"""Channels of whose multiples IREE's SPIR-V code reads vectors from a padded image."""
+
+
+def _reads_no_vectors(plan: Description, root: ops.Op | None) -> bool:
+    last = plan.input.layout.endswith("C")
+    dense = isinstance(root, ops.ConvForward) and form(plan, root) == "dense"
+    return not (dense and last and is_padded(plan, root)) or bool(
+        plan.input.channels % VECTOR_CHANNELS
+    )
+
+
+NO_CHANNEL_VECTORS = Condition(
+    Code.SHAPE,
+    f"channels, the last dimension of a padded image, that are a multiple of {VECTOR_CHANNELS}",
+    _reads_no_vectors,
+)
+"""IREE 3.13 does not lower these vectors ("'vector.transfer_read' op with rank > 1 should be broken
+down")."""
+
+
 def _has_several_sums(plan: Description, root: ops.Op | None) -> bool:
     if not isinstance(root, ops.Reduce) or plan.ops[-1] == root:
         return True

@@ -15,6 +15,7 @@ from mlirfuse.fusion_plan.codes import Code, Refusal
 from mlirfuse.fusion_plan.conditions import (
     COVERED,
     FORMS,
+    NO_CHANNEL_VECTORS,
     SEVERAL_FILTERS,
     SEVERAL_SUMS,
     SEVERAL_WINDOWS,
@@ -206,7 +207,10 @@ _SPIRV = (
         source="IREE, a convolution in a group",
         modes=_CONVOLUTION,
         forms=("dense", "depthwise"),
-        conditions=(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
+        conditions=(
+            *(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
+            NO_CHANNEL_VECTORS,
+        ),
     ),
     Rule(
         roots=_CONV,

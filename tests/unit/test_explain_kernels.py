@@ -11,7 +11,7 @@ from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Report
 from mlirfuse.explain import dot, ir_files, kernel_graph, model_explorer
 from mlirfuse.explain.graph import Edge, Graph, Group, Op, Output
-from mlirfuse.explain.kernels import op_kinds
+from mlirfuse.explain.kernels import kernel_lines, op_kinds
 from mlirfuse.explain.page_kernels import kernel_rows, stock_rows
 from mlirfuse.final_kernels import FinalKernel, Operand
 
@@ -117,13 +117,24 @@ def test_a_kernel_is_in_the_layer_of_the_ops_whose_layer_is_known():
     assert kernel_graph.of_report(entry).ops[0].layer == "b/0"
 
 
-def test_kinds_of_ops_are_named_once_and_without_constants():
-    made = dataclasses.replace(
-        kernel("x", *"abcd"),
-        op_names=("arith.constant", "linalg.matmul", "linalg.generic", "linalg.generic"),
-    )
+def test_kinds_of_ops_are_named_once():
+    names = ("linalg.matmul", "linalg.generic", "linalg.generic")
+    made = dataclasses.replace(kernel("x", *"abc"), op_names=names)
     assert op_kinds(made) == "linalg.matmul + linalg.generic"
-    assert op_kinds(dataclasses.replace(made, op_names=("arith.constant",))) == "arith.constant"
+
+
+def test_boundaries_that_differ_by_the_number_of_a_dispatch_are_one_line():
+    entry = compiled()
+    entry.boundaries = [
+        Boundary(
+            *(n, n + 1, f"main_dispatch_{n}_slow_memcpy", f"main_dispatch_{n + 1}_slow_memcpy"),
+            *((4, 8), "f32", 128, BoundaryReason.DATA_MOVEMENT),
+            detail="tensor.insert_slice",
+        )
+        for n in range(2)
+    ]
+    shown = "\n".join(kernel_lines(entry, "main$async"))
+    assert "#0 -> #1 (x2): 4x8xf32, 128 B (tensor.insert_slice)" in shown
 
 
 def test_graphs_in_files_have_kernels_and_reasons():
