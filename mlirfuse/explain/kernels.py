@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 
 from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Reason, Report
-from mlirfuse.explain.printing import byte_size, printable
+from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.final_kernels import IREE, FinalKernel, Operand
 
 _COLUMNS = ("#", "kernel", "code", "workgroups", "bytes", "flops")
 _RIGHT_ALIGNED = frozenset({"#", "workgroups", "bytes", "flops"})
+_PACKS = re.compile(r"_encoding_\d+_encode")
+
+PACKED_IN_EACH_CALL = (
+    "hint: each call packs operands of contractions; weights that are constants of the program are"
+    ' packed once, when it is loaded (torch.compile: options={"freeze": True})'
+)
+
 _NUMBER = re.compile(r"_dispatch_\d+")
 _NOT_COMPILED = "no kernels: the program was not compiled, or by an older mlirfuse\n"
 
@@ -27,7 +35,7 @@ def op_runs(kernel: FinalKernel) -> list[str]:
         where = "" if location == "-" or location.endswith(f":{_dotted(layer)}") else location
         parts = [name, f"at {where}" if where else "", f"({_dotted(layer)})" if layer else ""]
         times = f" (x{count})" if count > 1 else ""
-        lines.append(printable(" ".join(filter(None, parts)) + times))
+        lines.append(place(" ".join(filter(None, parts)) + times))
     return lines
 
 
@@ -68,7 +76,7 @@ def label_lines(kernel: FinalKernel) -> list[str]:
 
 def boundary_lines(boundary: Boundary) -> list[str]:
     """The reason of a boundary with its detail, and the hint."""
-    detail = f" ({printable(boundary.detail)})" if boundary.detail else ""
+    detail = f" ({place(boundary.detail)})" if boundary.detail else ""
     reason = f"{boundary.reason.code}: {boundary.reason.text}{detail}"
     return [reason, f"hint: {boundary.hint}"]
 
@@ -153,6 +161,19 @@ def kernel_lines(report: Report, function: str) -> Iterator[str]:
         yield from _boundary_lines(boundaries)
 
 
+def scheduled_lines(report: Report) -> Iterator[str]:
+    """The kernels that IREE made when it scheduled the program, for `--explain`."""
+    names = [kernel.name for kernel in report.kernels if not kernel.function]
+    if not names:
+        return
+    yield f"kernels made by IREE's scheduling ({len(names)})"
+    for name, count in collections.Counter(names).items():
+        times = f" (x{count})" if count > 1 else ""
+        yield f"    {printable(name)}{times}"
+    if any(map(_PACKS.search, names)):
+        yield f"  {PACKED_IN_EACH_CALL}"
+
+
 def _boundary_lines(boundaries: Iterable[Boundary]) -> Iterator[str]:
     by_reason: dict[Reason | BoundaryReason, list[Boundary]] = {}
     for boundary in boundaries:
@@ -167,7 +188,7 @@ def _boundary_lines(boundaries: Iterable[Boundary]) -> Iterator[str]:
         for (*_, kind), same in alike.items():
             times = f" (x{len(same)})" if len(same) > 1 else ""
             detail = same[0].detail
-            reason_detail = f" ({printable(detail)})" if detail else ""
+            reason_detail = f" ({place(detail)})" if detail else ""
             pair = f"#{same[0].source} -> #{same[0].target}"
             yield f"      {pair}{times}: {kind}{reason_detail}"
 

@@ -140,6 +140,30 @@ def test_a_copied_slice_has_its_name():
     assert copy.bytes == 2 * 256 * 24 * 4
 
 
+@pytest.mark.parametrize("shape", [(1, 1000), (1000,), (1, 1, 4000)])
+def test_a_softmax_of_one_row_is_one_kernel(shape):
+    class Softmax(torch.nn.Module):
+        def forward(self, x):
+            return torch.log_softmax(x, -1)
+
+    program = mlirfuse.compile(Softmax(), (torch.randn(shape),))
+    (kernel,) = program.kernels
+    assert kernel.pass_name == "softmax_fusion"
+    x = torch.randn(shape)
+    np.testing.assert_allclose(program(x), torch.log_softmax(x, -1), atol=1e-5)
+
+
+def test_ops_of_one_line_are_counted_each():
+    class Norm(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.layer_norm(x, (64,))
+
+    (kernel,) = mlirfuse.compile(Norm(), (torch.randn(8, 64),)).kernels
+    assert kernel.code == "row_vector_kernel"
+    assert len(kernel.ops) > 3
+    assert len(set(kernel.ops)) == 1
+
+
 def test_constants_are_no_ops_of_a_kernel():
     def attention(q, k, v):
         return torch.nn.functional.scaled_dot_product_attention(q, k, v)

@@ -330,7 +330,7 @@ def test_sync_names_the_kernel_with_the_nan(capsys):
     assert "elementwise" in line
     assert "is the first to give 32 NaN in" in line
     assert main(["m.mlir", "--sync", *ARGUMENTS, "--device=local-sync"]) == 0
-    assert capsys.readouterr().out.endswith("dispatches, and the results are finite\n")
+    assert capsys.readouterr().out.endswith("dispatches; the results are finite\n")
 
 
 def test_sync_names_a_nan_that_no_kernel_made(capsys):
@@ -448,3 +448,17 @@ def test_a_target_that_is_traced_or_dumped_keeps_its_flags(tmp_path):
     target = targets.parse("cpu")
     assert first_fault.traced("cpu").flags == (*target.flags, first_fault.TRACE)
     assert kernel_dump.dumping(target, tmp_path).flags[:-1] == target.flags
+
+
+def test_sync_counts_the_dispatches_that_prepare_weights_apart(capsys, tmp_path, monkeypatch):
+    (tmp_path / "packed.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.LayerNorm(64))\n"
+        "    return model.eval(), (torch.randn(8, 64),)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["packed:make", "--sync"]) == 0
+    assert (
+        capsys.readouterr().out == "2 dispatches, 1 more prepare weights; the results are finite\n"
+    )

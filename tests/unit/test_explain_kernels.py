@@ -282,3 +282,34 @@ def test_browser_sorts_kernels_by_time(tmp_path, clicks, first):
     assert first in measured_rows[0]
     assert len(re.findall(r'class="node kernel timed', dom)) == 2
     assert "--heat:0.850" in dom
+
+
+def test_locations_are_shown_without_the_folder_of_installed_packages():
+    entry = compiled()
+    where = "/opt/venv/lib/python3.11/site-packages/transformers/models/gpt2/modeling.py:12:0"
+    entry.kernels = [kernel("x", where, layers=("h/0",))]
+    entry.boundaries = []
+    shown = "\n".join(kernel_lines(entry, "main$async"))
+    assert "linalg.generic at transformers/models/gpt2/modeling.py:12:0 (h.0)" in shown
+    assert "cannot find" not in explain.why(
+        entry,
+        "transformers/models/gpt2/modeling.py:12:0",
+        "transformers/models/gpt2/modeling.py:12",
+    )
+
+
+def test_kernels_of_scheduling_are_listed_with_a_hint():
+    entry = compiled()
+    packing = [
+        FinalKernel(f"_encoding_{n}_encode_4xf32", "", (), (), (), None, None) for n in (0, 0)
+    ]
+    fill = FinalKernel("__builtin_fill_i64", "", (), (), (), None, None)
+    entry.kernels = [*entry.kernels, *packing, fill]
+    shown = explain.text(entry)
+    assert "kernels made by IREE's scheduling (3)" in shown
+    assert "_encoding_0_encode_4xf32 (x2)" in shown
+    assert 'options={"freeze": True}' in shown
+    entry.kernels = [fill]
+    assert "freeze" not in explain.text(entry)
+    entry.kernels = []
+    assert "scheduling" not in explain.text(entry)
