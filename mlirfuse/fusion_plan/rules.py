@@ -14,6 +14,8 @@ from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.codes import Code, Refusal
 from mlirfuse.fusion_plan.conditions import (
     COVERED,
+    DISTRIBUTED_1X1,
+    DISTRIBUTED_CHANNELS,
     FORMS,
     NO_CHANNEL_VECTORS,
     SEVERAL_FILTERS,
@@ -142,8 +144,10 @@ _TRITON = (
         prologue=True,
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="elementwise_triton_kernel"),
-    _COMPUTED,
 )
+
+_CUDA = (*_TRITON, dataclasses.replace(_COMPUTED, conditions=(DISTRIBUTED_1X1,)))
+_ROCM = (*_TRITON, dataclasses.replace(_COMPUTED, conditions=(DISTRIBUTED_CHANNELS,)))
 
 _CPU = (
     Rule(
@@ -253,8 +257,8 @@ _SPIRV = (
 
 TABLE: Mapping[str, tuple[Rule, ...]] = {
     "cpu": _CPU,
-    "cuda": _TRITON,
-    "rocm": _TRITON,
+    "cuda": _CUDA,
+    "rocm": _ROCM,
     "vulkan": _SPIRV,
 }
 """Target kind -> its rules; the first that fits decides how a plan is compiled."""

@@ -109,7 +109,7 @@ def parser() -> arguments.Parser:
         nargs="?",
         const=files.STANDARD,
         metavar="FILE",
-        help="every number as JSON, on stdout in place of the table, or in a file beside it",
+        help="every number as JSON, on stdout instead of the table, or also in a file",
     )
     group.add_argument(
         "--trace",

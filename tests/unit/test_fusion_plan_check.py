@@ -116,6 +116,25 @@ def test_combinations_of_miopen(text, dtype, target):
 
 
 @needs_triton
+@pytest.mark.parametrize(
+    ("target", "text", "fits"),
+    [
+        ("cuda:sm_90", "1x1", (False, False)),
+        ("cuda:sm_90", "3x3", (True, True)),
+        ("rocm:gfx942", "1x1", (False, False)),
+        ("rocm:gfx942", "3x3", (True, False)),
+        ("cpu", "1x1", (True, True)),
+    ],
+)
+def test_gathers_in_sums_that_iree_distributes(target, text, fits):
+    """Transposed convolutions of 128 channels, first and last."""
+    text = f"conv_transpose {text} s2 8"
+    first = plan(text, "2x128x9x9xf32", target=target)
+    last = plan(text, "2x9x9x128xf32", "NHWC", target=target)
+    assert (bool(first.check()), bool(last.check())) == fits
+
+
+@needs_triton
 @pytest.mark.parametrize("target", rules.TARGETS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(
