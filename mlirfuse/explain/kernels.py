@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import itertools
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Reason, Report
@@ -148,17 +148,33 @@ def kernel_lines(report: Report, function: str) -> Iterator[str]:
     if not numbered:
         return
     yield f"  kernels ({len(numbered)})"
-    for index, kernel in numbered:
-        count = len(kernel.ops)
-        noun = "op" if count == 1 else "ops"
-        code = "" if kernel.code == IREE else f", code of {printable(kernel.code)}"
-        yield f"    #{index} {printable(kernel.name)}: {count} {noun}, {_formed(kernel)}{code}"
-        yield from (f"      {line}" for line in op_runs(kernel))
+    for _, run in itertools.groupby(numbered, key=lambda entry: _kind(entry[1])):
+        yield from _run_lines(list(run))
     inside = {index for index, _ in numbered}
     boundaries = [b for b in report.boundaries if b.source in inside]
     if boundaries:
         yield f"  tensors between kernels ({len(boundaries)})"
         yield from _boundary_lines(boundaries)
+
+
+def _kind(kernel: FinalKernel) -> tuple[object, ...]:
+    """Equal for kernels that differ by the number of a dispatch, and of a match, alone."""
+    return (_unnumbered(kernel.name), kernel.places, kernel.op_names, kernel.pass_name, kernel.code)
+
+
+def _run_lines(run: Sequence[tuple[int, FinalKernel]]) -> Iterator[str]:
+    """The lines of consecutive kernels of one kind, and their indices."""
+    (first, kernel), (last, _) = run[0], run[-1]
+    indices = f"#{first}" if len(run) == 1 else f"#{first} to #{last}"
+    count = len(kernel.ops)
+    noun = "op" if count == 1 else "ops"
+    each = "" if len(run) == 1 else " each"
+    code = "" if kernel.code == IREE else f", code of {printable(kernel.code)}"
+    formed = _formed(kernel)
+    if kernel.pass_name is not None and len(run) > 1:
+        formed = f"formed by {printable(kernel.pass_name)}"
+    yield f"    {indices} {printable(kernel.name)}: {count} {noun}{each}, {formed}{code}"
+    yield from (f"      {line}" for line in op_runs(kernel))
 
 
 def scheduled_lines(report: Report) -> Iterator[str]:

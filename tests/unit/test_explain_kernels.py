@@ -313,3 +313,15 @@ def test_kernels_of_scheduling_are_listed_with_a_hint():
     assert "freeze" not in explain.text(entry)
     entry.kernels = []
     assert "scheduling" not in explain.text(entry)
+
+
+def test_consecutive_kernels_of_one_kind_are_one_entry():
+    entry = compiled()
+    copies = [kernel(f"main_dispatch_{n}_slow_memcpy", "a:7", layers=("b",)) for n in range(3)]
+    entry.kernels = [*copies, kernel("main_dispatch_3_slow_memcpy", "a:8", layers=("b",))]
+    entry.boundaries = []
+    shown = [line for line in kernel_lines(entry, "main$async") if "#" in line]
+    assert shown == [
+        "    #0 to #2 main_dispatch_0_slow_memcpy: 1 op each, formed by IREE",
+        "    #3 main_dispatch_3_slow_memcpy: 1 op, formed by IREE",
+    ]
