@@ -355,9 +355,10 @@ def _scaling_table() -> str:
 def _plan_speed() -> str:
     from benchmarks.fusion_plans import speed
 
-    records = speed.recorded()
-    pictures = [f"![{r.device}]({_plan_chart(r.suite)})" for r in records]
-    return "\n\n".join([*pictures, speed.table(records)])
+    return "\n\n".join(
+        f"![{record.device}]({_plan_chart(record.suite)})\n\n{speed.table(record)}"
+        for record in speed.recorded()
+    )
 
 
 def _plan_chart(record: str) -> str:

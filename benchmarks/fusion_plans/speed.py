@@ -10,7 +10,7 @@ import argparse
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -163,18 +163,24 @@ def picture(measured: results.Results) -> str:
     return chart.bars(title, _ratios(measured), low=1.0)
 
 
-def table(records: Sequence[results.Results]) -> str:
-    """The rows of all records, in Markdown."""
+def table(measured: results.Results) -> str:
+    """The rows of a record with its machine, in Markdown."""
     lines = [
-        "| plan | device | type | one kernel, ms | a kernel for each op, ms | ratio (quartiles) |",
-        "| --- | --- | --- | --- | --- | --- |",
+        f"{measured.device}, {measured.date}, load average before the run {measured.load:.1f}:",
+        "",
+        "| plan | type | one kernel, ms | a kernel for each op, ms | ratio (quartiles) |",
+        "| --- | --- | ---: | ---: | --- |",
     ]
-    for measured in records:
-        for row in measured.rows:
-            ratio = row.ratios[SEPARATE]
-            quartiles = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
-            times = f"{row.ours_ms:.3g} | {row.peers[SEPARATE]:.3g}"
-            lines.append(
-                f"| {row.work} | {measured.device} | {row.dtype} | {times} | {quartiles} |"
-            )
+    for row in measured.rows:
+        ratio = row.ratios[SEPARATE]
+        quartiles = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        times = f"{_shown(row.ours_ms)} | {_shown(row.peers[SEPARATE])}"
+        lines.append(f"| {row.work} | {row.dtype} | {times} | {quartiles} |")
     return "\n".join(lines)
+
+
+def _shown(milliseconds: float | None) -> str:
+    """A time with three digits."""
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"

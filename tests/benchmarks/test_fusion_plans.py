@@ -81,9 +81,9 @@ def test_records_are_drawn(tmp_path):
     records = speed.recorded(tmp_path)
     assert [r.suite for r in records] == ["fusion_plan_speed", "fusion_plan_speed_gpu"]
     assert "<svg" in speed.picture(records[1])
-    assert "| NA | the fusion_plan_speed_gpu | f16 | 1 | 2 | 2.00 (1.90 to 2.10) |" in (
-        speed.table(records)
-    )
+    shown = speed.table(records[1])
+    assert shown.startswith("the fusion_plan_speed_gpu, ")
+    assert "| NA | f16 | 1 | 2 | 2.00 (1.90 to 2.10) |" in shown
 
 
 def test_targets_without_a_record_are_wrong_usage(capsys):
