@@ -479,3 +479,12 @@ def test_entry_points_of_one_name_have_their_own_workgroups():
         ("second", "row_kernel"): (1, 1, 1),
         ("", "own"): (7, 7, 7),
     }
+
+
+def test_the_text_of_stock_lists_its_kernels():
+    report = compiled("mlp", count_stock=True).report
+    text = explain.stock_text(report)
+    assert f"{len(report.stock_kernels)} kernels" in text.splitlines()[0]
+    assert all(kernel.name in text for kernel in report.stock_kernels)
+    report.stock_kernels = []
+    assert explain.stock_text(report).startswith("stock IREE's program: dispatches ")
