@@ -117,7 +117,7 @@ def find(
         )
     except CompileFailedError as error:
         entries = _entries(lines)
-        if not entries:
+        if not _dispatched(entries):
             raise
         return _placed(_judged(entries, error), entries, report.kernels)
     entries = _entries(lines)

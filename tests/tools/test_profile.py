@@ -368,7 +368,8 @@ def test_infinite_elements_are_a_fault_where_they_reach_the_results():
 
 def test_a_kernel_that_dies_is_named(monkeypatch):
     """The process dies in the second dispatch: the last line of its trace names it."""
-    lines = [entry("a", "inputs"), entry("a", "outputs"), entry("b", "inputs")]
+    loaded = entry(traced_call.LOADED, "")
+    lines = [loaded, entry("a", "inputs"), entry("a", "outputs"), entry("b", "inputs")]
 
     def die(tool, arguments, **rest):
         path = Path(arguments[-1], traced_call.LINES)
@@ -382,9 +383,14 @@ def test_a_kernel_that_dies_is_named(monkeypatch):
         assert found.fault.text() == (
             "b (dispatch 1) failed: python died with SIGSEGV in stage run"
         )
-        lines.clear()
-        with pytest.raises(CompileFailedError, match="SIGSEGV"):
-            first_fault.find(work)
+        lines.remove(loaded)
+        assert first_fault.find(work).fault.text() == (
+            "b (when the program is loaded) failed: python died with SIGSEGV in stage run"
+        )
+        for left in ([], [loaded]):
+            lines[:] = left
+            with pytest.raises(CompileFailedError, match="SIGSEGV"):
+                first_fault.find(work)
 
 
 # Wrong usage.
