@@ -352,6 +352,26 @@ def _scaling_table() -> str:
     return scaling.table(json.loads((results.FOLDER / scaling.RECORD).read_text("utf-8")))
 
 
+def _plan_speed() -> str:
+    from benchmarks.fusion_plans import speed
+
+    return "\n\n".join(
+        f"![{record.device}]({_plan_chart(record.suite)})\n\n{speed.table(record)}"
+        for record in speed.recorded()
+    )
+
+
+def _plan_chart(record: str) -> str:
+    return f"images/{record}.svg"
+
+
+def plan_charts() -> dict[str, str]:
+    """File -> the chart of a record of fused against separate kernels."""
+    from benchmarks.fusion_plans import speed
+
+    return {_plan_chart(record.suite): speed.picture(record) for record in speed.recorded()}
+
+
 TABLES = {
     "switches": _switch_table,
     "features": _feature_table,
@@ -360,6 +380,7 @@ TABLES = {
     "plan activations": support.activations_table,
     "plan support": support.table,
     "plan rules": support.rules_table,
+    "plan speed": _plan_speed,
 }
 """Parts of written pages that are generated, by the name in the comments around them."""
 
@@ -436,8 +457,9 @@ def picture(report: Path) -> None:
 
 def main() -> None:
     """Writes every page; with the path of a report also its picture."""
-    for name, make in PAGES.items():
-        (DOCS / name).write_text(make(), encoding="utf-8")
+    made = {name: make() for name, make in PAGES.items()} | plan_charts()
+    for name, text in made.items():
+        (DOCS / name).write_text(text, encoding="utf-8")
     if len(sys.argv) > 1:
         picture(Path(sys.argv[1]))
 

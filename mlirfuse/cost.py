@@ -287,7 +287,7 @@ def computation(op: ir.Operation) -> Work:
         return Work(0, matrix=2 * count, kind=ops.element_type(op.operands[0]), parallel=parallel)
     names = ops.scalar_names(op)
     special = sum(map(_is_special, names))
-    plain = sum(name not in _FREE for name in names) - special
+    plain = sum(name not in _FREE for name in names) - special + names.count("math.fma")
     return Work(0, vector=count * plain, special=count * special, parallel=parallel)
 
 

@@ -131,3 +131,9 @@ class FinalKernel:
             calls=entry["calls"],
             layers=tuple(entry.get("layers", ())),
         )
+
+
+def moved_bytes(kernels: Sequence[FinalKernel]) -> int | None:
+    """Bytes that kernels move; None where one has a dynamic size."""
+    sizes = [kernel.bytes for kernel in kernels]
+    return None if None in sizes else sum(size for size in sizes if size is not None)

@@ -145,9 +145,8 @@ class _Job:
         if self._debug is not None:
             self._texts["aten_graph.py"] = _readable(module)
         frozen = _frozen(self._inputs, inputs) if self._options.freeze else {}
-        compiler = GraphCompiler(
-            module, frozen, self._options, self._machine, keeps_texts=self._debug is not None
-        )
+        keeps = self._debug is not None or self._options.report is not None
+        compiler = GraphCompiler(module, frozen, self._options, self._machine, keeps_texts=keeps)
         self._done = compiler.compile()
         return self._done.call
 
@@ -163,11 +162,14 @@ class _Job:
             folder = files.folder_of(Path(self._options.report), self._name)
             report = dataclasses.replace(report, folders=(folder,))
             with self._contained(folder):
-                files.write_reports(folder, report)
+                files.write_reports(folder, report, self._program_texts())
         if self._debug is not None:
             report = dataclasses.replace(report, folders=(*report.folders, self._debug))
             with self._contained(self._debug):
                 self._write_debug(self._debug, report)
+        if self._done is not None:
+            for done in self._done.programs.values():
+                done.texts = {}
         reports.remember(report)
         LOG.info("%s", report)
         for folder in report.folders:
@@ -213,16 +215,19 @@ class _Job:
             seconds=time.perf_counter() - self._start,
         )
 
-    def _write_debug(self, folder: Path, report: TorchReport) -> None:
+    def _program_texts(self) -> dict[str, files.Texts]:
+        """Name of a program -> its IR, where it was kept."""
         done = {} if self._done is None else self._done.programs
-        files.write_reports(folder, report, {name: p.texts for name, p in done.items()})
+        return {name: program.texts for name, program in done.items()}
+
+    def _write_debug(self, folder: Path, report: TorchReport) -> None:
+        files.write_reports(folder, report, self._program_texts())
         files.write_texts(folder, self._texts)
         if self._done is None:
             return
         files.write_texts(folder, self._done.texts)
         for name, program in self._done.programs.items():
             files.write_texts(files.program_folder(folder, name, report), program.texts)
-            program.texts = {}
 
 
 def _name() -> str:

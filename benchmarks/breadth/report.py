@@ -144,7 +144,8 @@ def markdown(records: Mapping[str, Fields]) -> str:
         "f32, with log-uniform, often odd sizes; default flags; "
         + ("calls of all systems, in turns," if on_cpu else "kernels of a call by CUPTI,"),
         *([] if on_cpu else [_precision(first)]),
-        "beside the faster of eager PyTorch and torch.compile. Results are compared with float64.",
+        "compared with the faster of eager PyTorch and torch.compile. Results are checked against"
+        " float64.",
         "",
         "| programs | number | geometric mean | at 0.9 or more | under 0.5 |",
         "| --- | ---: | ---: | ---: | ---: |",

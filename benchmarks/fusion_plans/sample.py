@@ -22,6 +22,9 @@ _RARELY = 0.1
 """Share of the plans with few rows of many columns or few pixels of many channels, which kernels
 may split."""
 
+_TRANSPOSED = 0.15
+"""Share of the convolutions that are transposed."""
+
 
 def plans(seed: int) -> Iterator[Description]:
     """An endless sequence of plans whose tensors fit their ops."""
@@ -90,8 +93,11 @@ def _root(rng: random.Random, kind: str, spec: TensorSpec) -> Op:
         filters = spec.channels if groups == spec.channels else groups * rng.choice((1, 2, 4, 8))
         padding = rng.choice((0, window // 2))
         stride, dilation = rng.choice((1, 1, 2)), rng.choice((1, 1, 1, 2))
-        mode = ops.CONVOLUTIONS[rng.random() < 0.15]
-        return ops.ConvForward(filters, window, stride, padding, dilation, groups, mode)
+        windows = (window, stride, padding, dilation, groups)
+        if rng.random() < _TRANSPOSED:
+            output_padding = rng.randrange(max(stride, dilation))
+            return ops.ConvForward(filters, *windows, "transpose", output_padding)
+        return ops.ConvForward(filters, *windows)
     if kind == "pool":
         window = rng.choice((2, 3, 5))
         padding = rng.choice((0, window // 2))

@@ -1,4 +1,4 @@
-"""`python -m benchmarks fusion_plan_speed`: one fused kernel beside a kernel for each op.
+"""`python -m benchmarks fusion_plan_speed`: one fused kernel against a kernel for each op.
 
 The combinations are those of MIOpen's charts: convolution, bias and activation, and batch norm and
 activation. The separate side has a plan for each op, whose output is the input of the next one.
@@ -24,6 +24,9 @@ from mlirfuse.fusion_plan.text import parse
 _log = logging.getLogger("benchmarks")
 
 SUITE, SEPARATE = "fusion_plan_speed", "separate kernels"
+
+RECORDS = {"cpu": SUITE, "cuda": f"{SUITE}_gpu"}
+"""Name of a target -> its record; PyTorch has tensors on the device of each."""
 
 _CBA, _NA = " -> bias -> relu", "batch_norm -> relu"
 
@@ -51,8 +54,8 @@ def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(0)
     fused = FusionPlan.of(plan, target).compile()
     args = fused.args()
-    x = rng.standard_normal(plan.input.shape).astype(np.float32)
-    x = x.astype(_dtype(plan.input.dtype))
+    on_device, wait = _device(fused.target.name)
+    x = on_device(rng.standard_normal(plan.input.shape).astype(_dtype(plan.input.dtype)))
     steps: list[tuple[FusionPlan, PlanArguments]] = []
     given = plan.input
     for op in fused.ops:
@@ -61,8 +64,8 @@ def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
         for name, spec in alone.derived()[0].arguments.items():
             if spec.shape:
                 value = np.abs(rng.standard_normal(spec.shape)).astype(_dtype(spec.dtype))
-                args.set(op, **{name: value})
-                own.set(0, **{name: value})
+                args.set(op, **{name: on_device(value)})
+                own.set(0, **{name: on_device(value)})
         steps.append((alone, own))
         given = alone.output
 
@@ -70,9 +73,24 @@ def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
         value = x
         for alone, own in steps:
             value = alone.execute(value, args=own)
+        wait()
         return value
 
-    return {"fused": lambda: fused.execute(x, args=args), SEPARATE: separate}
+    def together() -> Any:
+        value = fused.execute(x, args=args)
+        wait()
+        return value
+
+    return {"fused": together, SEPARATE: separate}
+
+
+def _device(name: str) -> tuple[Callable[[Any], Any], Callable[[], None]]:
+    """What puts an array on the device of a target, and what waits for the device."""
+    if name == "cpu":
+        return lambda array: array, lambda: None
+    import torch
+
+    return lambda array: torch.from_numpy(array).cuda(), torch.cuda.synchronize
 
 
 def _dtype(name: str) -> np.dtype[Any]:
@@ -96,7 +114,7 @@ def row(name: str, plan: Description, target: str, rounds: int) -> results.Row:
 
 
 def main(arguments: list[str]) -> int:
-    """Times the plans, and writes the record and the chart."""
+    """Times the plans, and writes the record; docs/generate.py draws its chart."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks {SUITE}", description=__doc__)
     parser.add_argument("--target", default="cpu", help="this CPU, or a name for it (default: cpu)")
     parser.add_argument("--dtype", default="f32", choices=("f32", "f16", "bf16"))
@@ -105,6 +123,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="plans with this word")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
     given = parser.parse_args(arguments)
+    kind = given.target.partition(":")[0]
+    if kind not in RECORDS:
+        parser.error(f"--target is one of {', '.join(RECORDS)}")
     logging.basicConfig(level=logging.WARNING, format="%(message)s", stream=sys.stderr)
     _log.setLevel(logging.INFO)
     timing.use_threads()
@@ -115,11 +136,51 @@ def main(arguments: list[str]) -> int:
             spec = TensorSpec((given.batch, *image), given.dtype, "NCHW")
             rows.append(row(name, parse(text, spec), given.target, given.rounds))
     complete = len(rows) == len(PLANS)
-    measured = results.describe(SUITE, rows, load=load, quick=False, complete=complete)
-    path = measured.save(given.results)
-    ratios = {r.work: r.ratios[SEPARATE]["median"] for r in rows}
-    title = f"Separate kernels over one fused kernel, {given.target}, {given.batch} images"
-    path.with_suffix(".svg").write_text(chart.bars(title, ratios, low=1.0))
-    for work, ratio in ratios.items():
+    measured = results.describe(RECORDS[kind], rows, load=load, quick=False, complete=complete)
+    if kind != "cpu":
+        import torch
+
+        measured.device = torch.cuda.get_device_name()
+    measured.save(given.results)
+    for work, ratio in _ratios(measured).items():
         sys.stdout.write(f"{work}: {ratio:.2f}\n")
     return 0
+
+
+def _ratios(measured: results.Results) -> dict[str, float]:
+    return {row.work: row.ratios[SEPARATE]["median"] for row in measured.rows}
+
+
+def recorded(folder: Path = results.FOLDER) -> list[results.Results]:
+    """The complete records, the CPU's first."""
+    names = [name for name in RECORDS.values() if (folder / f"{name}.json").exists()]
+    return [results.load(name, folder) for name in names]
+
+
+def picture(measured: results.Results) -> str:
+    """The chart of a record, as SVG."""
+    title = f"Time of separate kernels over that of one fused kernel, {measured.device}"
+    return chart.bars(title, _ratios(measured), low=1.0)
+
+
+def table(measured: results.Results) -> str:
+    """The rows of a record with its machine, in Markdown."""
+    lines = [
+        f"{measured.device}, {measured.date}, load average before the run {measured.load:.1f}:",
+        "",
+        "| plan | type | one kernel, ms | a kernel for each op, ms | ratio (quartiles) |",
+        "| --- | --- | ---: | ---: | --- |",
+    ]
+    for row in measured.rows:
+        ratio = row.ratios[SEPARATE]
+        quartiles = f"{ratio['median']:.2f} ({ratio['low']:.2f} to {ratio['high']:.2f})"
+        times = f"{_shown(row.ours_ms)} | {_shown(row.peers[SEPARATE])}"
+        lines.append(f"| {row.work} | {row.dtype} | {times} | {quartiles} |")
+    return "\n".join(lines)
+
+
+def _shown(milliseconds: float | None) -> str:
+    """A time with three digits."""
+    if milliseconds is None:
+        return "-"
+    return f"{milliseconds:.0f}" if milliseconds >= 100 else f"{milliseconds:.3g}"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from mlirfuse.backend.considered import Candidates, Refusals
 from mlirfuse.backend.exchanges import LOOP, Exchange
 from mlirfuse.backend.final_program import FinalProgram
+from mlirfuse.backend.tensor_accesses import COPIES
 from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Decision, Reason, Report
 from mlirfuse.final_kernels import IREE, FinalKernel
@@ -164,12 +165,18 @@ def _of_kinds(pair: _Pair) -> Why | None:
         return BoundaryReason.TWO_CONTRACTIONS, ""
     if roles.MOVEMENT in pair.roles:
         mover = pair.source if first == roles.MOVEMENT else pair.target
-        return BoundaryReason.DATA_MOVEMENT, mover.name
+        return BoundaryReason.DATA_MOVEMENT, _movement(mover)
     if second == roles.CONTRACTION:
         return BoundaryReason.CONTRACTION_OPERAND, ""
     if (first, second) == (roles.CONTRACTION, roles.REDUCTION):
         return BoundaryReason.ROWS_OF_TILES, ""
     return None
+
+
+def _movement(kernel: FinalKernel) -> str:
+    """The ops of a kernel that IREE calls a copy, whatever it copies; else the kernel's name."""
+    names = dict.fromkeys(kernel.op_names)
+    return " + ".join(names) if names and names.keys() <= COPIES else kernel.name
 
 
 def _of_spaces(pair: _Pair) -> Why | None:

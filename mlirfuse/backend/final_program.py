@@ -21,6 +21,7 @@ from pathlib import Path
 from iree.compiler import ir
 
 from mlirfuse import cost
+from mlirfuse.backend import tensor_accesses
 from mlirfuse.backend.exchanges import Exchange, between
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import MlirfuseError
@@ -33,8 +34,10 @@ MAX_PRINTED_ELEMENTS = 16
 _CALL = "flow.dispatch"
 _FORMED = ("flow.dispatch", "flow.dispatch.workgroups", "hal.dispatch.extern")
 _COMPUTING = ("linalg.", "iree_linalg_ext.", "tensor.pad", "tensor.concat")
-_MOVING = ("tensor.", "flow.tensor.", "iree_tensor_ext.dispatch.tensor.store")
+_MOVING = ("tensor.", "flow.tensor.", tensor_accesses.STORE)
 _NOT_COMPUTING = frozenset({"linalg.fill", "linalg.yield", "linalg.index", "tensor.empty"})
+_CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
+"""Ops that a group took along, and which are no work of a kernel."""
 
 
 def flags(folder: Path) -> tuple[str, ...]:
@@ -241,17 +244,17 @@ class _Reader:
         name = _entry(op)
         members = [] if source is None else _members(source)
         places = [
-            place for member in members for place in marks.sources(member.name, member.location)
+            place for member in members for place in marks.sources(_name(member), member.location)
         ]
         attributes = op.attributes if source is None else source.attributes
         named = marks.KERNEL_ATTRIBUTE in attributes
         code = attributes[marks.KERNEL_ATTRIBUTE].value if named else IREE
         if code != IREE or not places:
             places = [p for p in marks.sources(op.name, op.location) if p.name != _CALL] or places
+        places = [p for p in places if p.name not in _CONSTANTS] or places
         group = self._group([op, *members])
         tensors = [(v, False) for v in op.operands if ops.ranked(v) is not None]
         operands = tuple(_operand(v, r) for v, r in [*tensors, *((v, True) for v in op.results)])
-        sizes = [operand.bytes for operand in operands]
         if marks.UNREAD_ATTRIBUTE in attributes:
             unread = attributes[marks.UNREAD_ATTRIBUTE].value
         else:
@@ -266,7 +269,7 @@ class _Reader:
             ops=tuple(place.place for place in places),
             op_names=tuple(place.name for place in places),
             operands=operands,
-            bytes=None if None in sizes else sum(n for n in sizes if n is not None) - unread,
+            bytes=_moved_bytes(operands, source, unread),
             flops=flops,
             code=code,
             pass_name=None if group is None else group[0],
@@ -288,6 +291,31 @@ class _Reader:
             if index is not None and index < len(self.groups):
                 return self.groups[index]
         return None
+
+
+def _moved_bytes(
+    operands: Sequence[Operand], source: ir.Operation | None, unread: int
+) -> int | None:
+    """Bytes that a kernel moves at least; None where an operand has a dynamic size.
+
+    Args:
+      operands: its tensors.
+      source: the dispatch with its ops, whose loads and stores may be of parts of the operands.
+      unread: bytes of the operands that gathers leave unread.
+    """
+    total = 0
+    for operand in operands:
+        if operand.bytes is None:
+            return None
+        total += operand.bytes
+    accessed = None if source is None else tensor_accesses.access_bytes(source)
+    return (total if accessed is None else min(total, accessed)) - unread
+
+
+def _name(member: ir.Operation) -> str:
+    """The name of an op, or of the op of the model that a store comes from."""
+    is_store = member.name == tensor_accesses.STORE
+    return tensor_accesses.copy_name(member) if is_store else member.name
 
 
 def _role(source: ir.Operation) -> str:

@@ -18,6 +18,7 @@ from mlirfuse.builders import (
     float64_functions,
     half_arithmetic,
     math_functions,
+    spirv_contractions,
 )
 from mlirfuse.builders.bf16_casts import keep_rounding, round_integers_to_bf16
 from mlirfuse.structured.ir import ops
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 def needed(target: Target) -> bool:
     """Whether the target has any repair."""
-    return target.name in ("cpu", "cuda") or not target.bf16_instructions
+    forms = target.name in ("cpu", "cuda") or bool(target.missing_mma_shapes)
+    return forms or not target.bf16_instructions
 
 
 def repair(module: ir.Module, target: Target, *, exact: bool) -> bool:
@@ -88,7 +90,7 @@ def repair_grouped(module: ir.Module, target: Target, *, exact: bool) -> bool:
         functions = math_functions.expand if target.cpu.has_fma else angles.reduce_angles
         return functions(module) or changed
     if target.name != "cuda":
-        return False
+        return spirv_contractions.repair(module, target)
     # After the passes: Triton's kernels call functions of libdevice, which reduce angles.
     reduced = angles.reduce_angles(module)
     forms = (

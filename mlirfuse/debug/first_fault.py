@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import CompileFailedError
 from mlirfuse.debug import traced_call
-from mlirfuse.explain.printing import printable
+from mlirfuse.explain.printing import place
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime.inputs import Array, random_inputs
 from mlirfuse.support import module_process
@@ -33,7 +33,8 @@ class Fault:
 
     Attributes:
       kernel: name of its entry point; None where an argument of the program is not finite.
-      ordinal: its ordinal among the dispatches of the call, from 0.
+      ordinal: its ordinal among the dispatches of the call, from 0; negative for one that
+        prepares weights when the program is loaded.
       kind: `nan`, `inf` or `failed`.
       detail: the elements of the result, or the message of the failure.
       where: layers and source line of the kernel's ops; empty where they are not known.
@@ -47,12 +48,14 @@ class Fault:
 
     def text(self) -> str:
         """One line."""
-        place = f"; it computes {self.where}" if self.where else ""
+        layer = f"; it computes {self.where}" if self.where else ""
+        which = f"dispatch {self.ordinal}" if self.ordinal >= 0 else "when the program is loaded"
         if self.kernel is None:
-            return f"dispatch {self.ordinal} reads {self.detail}, which no kernel computed"
+            reader = which if self.ordinal >= 0 else f"a dispatch {which}"
+            return f"{reader} reads {self.detail}, which no kernel computed"
         if self.kind == "failed":
-            return f"{self.kernel} (dispatch {self.ordinal}) failed: {self.detail}{place}"
-        return f"{self.kernel} (dispatch {self.ordinal}) is the first to give {self.detail}{place}"
+            return f"{self.kernel} ({which}) failed: {self.detail}{layer}"
+        return f"{self.kernel} ({which}) is the first to give {self.detail}{layer}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,13 +63,15 @@ class Finding:
     """The outcome of a traced call.
 
     Attributes:
-      dispatches: dispatches that ran.
+      dispatches: dispatches of the call that ran.
+      loading: dispatches that ran when the program was loaded, to prepare weights.
       fault: the fault that makes the results wrong; None where there is none.
       infinite: the first kernel with infinite elements where the results are finite, as of a mask;
         None where there is none.
     """
 
     dispatches: int
+    loading: int
     fault: Fault | None
     infinite: Fault | None
 
@@ -112,7 +117,7 @@ def find(
         )
     except CompileFailedError as error:
         entries = _entries(lines)
-        if not entries:
+        if not _dispatched(entries):
             raise
         return _placed(_judged(entries, error), entries, report.kernels)
     entries = _entries(lines)
@@ -127,31 +132,40 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 def _judged(entries: Sequence[Mapping[str, Any]], failure: CompileFailedError | None) -> Finding:
     """The finding from the lines of a traced call."""
-    ran = [entry for entry in entries if entry["kernel"] != traced_call.RESULTS]
+    ran = _dispatched(entries)
     results = [entry for entry in entries if entry["kernel"] == traced_call.RESULTS]
-    count = sum(entry["side"] == "inputs" for entry in ran)
+    names = [entry["kernel"] for entry in entries]
+    at = names.index(traced_call.LOADED) if traced_call.LOADED in names else len(entries)
+    loading = sum(entry["side"] == "inputs" for entry in entries[:at])
+    count = sum(entry["side"] == "inputs" for entry in ran) - loading
     if failure is not None:
         last = ran[-1]["kernel"]
-        return Finding(count, Fault(last, count - 1, "failed", str(failure)), None)
-    fault = _first(ran, "nan")
-    infinite = _first(ran, "inf")
+        return Finding(count, loading, Fault(last, count - 1, "failed", str(failure)), None)
+    fault = _first(ran, "nan", loading)
+    infinite = _first(ran, "inf", loading)
     if fault is None and any(_elements(entry, "inf") for entry in results):
         fault, infinite = infinite, None
-    return Finding(count, fault, infinite)
+    return Finding(count, loading, fault, infinite)
+
+
+def _dispatched(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The lines of dispatches."""
+    others = (traced_call.LOADED, traced_call.RESULTS)
+    return [entry for entry in entries if entry["kernel"] not in others]
 
 
 def _placed(
     found: Finding, entries: Sequence[Mapping[str, Any]], kernels: Sequence[FinalKernel]
 ) -> Finding:
     """The finding with the places of the kernels in the model."""
-    ran = [entry["kernel"] for entry in entries if entry["side"] == "inputs"]
+    ran = [e["kernel"] for e in _dispatched(entries) if e["side"] == "inputs"][found.loading :]
 
     def placed(fault: Fault | None) -> Fault | None:
-        if fault is None or fault.kernel is None:
+        if fault is None or fault.kernel is None or fault.ordinal < 0:
             return fault
         same = [kernel for kernel in kernels if kernel.name == fault.kernel]
-        place = ran[: fault.ordinal].count(fault.kernel)  # equal kernels are called in their order
-        kernel = same[min(place, len(same) - 1)] if same else None
+        earlier = ran[: fault.ordinal].count(fault.kernel)  # equal kernels run in their order
+        kernel = same[min(earlier, len(same) - 1)] if same else None
         return fault if kernel is None else dataclasses.replace(fault, where=_where(kernel))
 
     return dataclasses.replace(found, fault=placed(found.fault), infinite=placed(found.infinite))
@@ -162,12 +176,18 @@ def _where(kernel: FinalKernel) -> str:
     layers = ", ".join(dict.fromkeys(name.replace("/", ".") for name in kernel.layers if name))
     places = [place for place in kernel.ops if place != "-"]
     line = f"at {places[-1]}" if places else ""
-    return printable(" ".join(filter(None, (layers, line))))
+    return place(" ".join(filter(None, (layers, line))))
 
 
-def _first(entries: Sequence[Mapping[str, Any]], kind: str) -> Fault | None:
-    """The first kernel with such elements among its results, or that reads some."""
-    ordinal = -1
+def _first(entries: Sequence[Mapping[str, Any]], kind: str, loading: int) -> Fault | None:
+    """The first kernel with such elements among its results, or that reads some.
+
+    Args:
+      entries: the lines of dispatches.
+      kind: `nan` or `inf`.
+      loading: number of dispatches before those of the call.
+    """
+    ordinal = -1 - loading
     for entry in entries:
         before = entry["side"] == "inputs"
         ordinal += before

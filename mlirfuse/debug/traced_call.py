@@ -24,6 +24,9 @@ from mlirfuse.runtime.session import Session
 REQUEST = "request.pickle"
 LINES = "trace.jsonl"
 
+LOADED = "the program is loaded"
+"""Name of the line between the dispatches that prepare weights and those of the call."""
+
 RESULTS = "the results of the program"
 """Name of the last line, in place of a kernel's."""
 
@@ -46,6 +49,7 @@ def serve(folder: Path) -> None:
 
         sink = rt.HalModuleDebugSink(traced)
         session = Session(Image(program), manifest, None, debug_sink=sink)
+        _write(lines, LOADED, "", [])
         results = session.call(values, "numpy")
         arrays = [_floats(np.asarray(result)) for result in results]
         _write(lines, RESULTS, "outputs", arrays)

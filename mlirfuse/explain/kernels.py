@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import collections
 import itertools
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 
 from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Reason, Report
-from mlirfuse.explain.printing import byte_size, printable
-from mlirfuse.final_kernels import IREE, FinalKernel, Operand
+from mlirfuse.explain.printing import byte_size, place, printable
+from mlirfuse.final_kernels import IREE, FinalKernel, Operand, moved_bytes
 
 _COLUMNS = ("#", "kernel", "code", "workgroups", "bytes", "flops")
 _RIGHT_ALIGNED = frozenset({"#", "workgroups", "bytes", "flops"})
+_PACKS = re.compile(r"_encoding_\d+_encode")
+
+PACKED_IN_EACH_CALL = (
+    "hint: each call packs operands of contractions; weights that are constants of the program are"
+    ' packed once, when it is loaded (torch.compile: options={"freeze": True})'
+)
+
+_NUMBER = re.compile(r"_dispatch_\d+")
 _NOT_COMPILED = "no kernels: the program was not compiled, or by an older mlirfuse\n"
 
 
@@ -25,7 +35,7 @@ def op_runs(kernel: FinalKernel) -> list[str]:
         where = "" if location == "-" or location.endswith(f":{_dotted(layer)}") else location
         parts = [name, f"at {where}" if where else "", f"({_dotted(layer)})" if layer else ""]
         times = f" (x{count})" if count > 1 else ""
-        lines.append(printable(" ".join(filter(None, parts)) + times))
+        lines.append(place(" ".join(filter(None, parts)) + times))
     return lines
 
 
@@ -41,9 +51,7 @@ def tensor(operand: Operand) -> str:
 
 def op_kinds(kernel: FinalKernel) -> str:
     """The names of the ops in a kernel, each once, as `linalg.matmul + linalg.generic`."""
-    names = dict.fromkeys(kernel.op_names)
-    computing = [name for name in names if name != "arith.constant"] or [*names]
-    return printable(" + ".join(computing))
+    return printable(" + ".join(dict.fromkeys(kernel.op_names)))
 
 
 def signature(kernel: FinalKernel) -> str:
@@ -68,7 +76,7 @@ def label_lines(kernel: FinalKernel) -> list[str]:
 
 def boundary_lines(boundary: Boundary) -> list[str]:
     """The reason of a boundary with its detail, and the hint."""
-    detail = f" ({printable(boundary.detail)})" if boundary.detail else ""
+    detail = f" ({place(boundary.detail)})" if boundary.detail else ""
     reason = f"{boundary.reason.code}: {boundary.reason.text}{detail}"
     return [reason, f"hint: {boundary.hint}"]
 
@@ -101,11 +109,28 @@ def kernels_text(report: Report) -> str:
     """The answer to `--kernels`: each dispatch of the program, with its source ops and tensors."""
     if not report.kernels:
         return _NOT_COMPILED
-    rows = [_row(index, kernel) for index, kernel in enumerate(report.kernels)]
+    return "\n".join([*_table(report.kernels), _totals(report.kernels)]) + "\n"
+
+
+def stock_text(report: Report) -> str:
+    """The answer to `--count-stock`: each dispatch of the program without our passes."""
+    count, kernels = report.dispatches["stock"], report.stock_kernels
+    if not kernels:
+        known = "not known" if count is None else str(count)
+        return f"stock IREE's program: dispatches {known}\n"
+    moved = byte_size(moved_bytes(kernels))
+    noun = "kernel" if len(kernels) == 1 else "kernels"
+    head = f"stock IREE's program, without fusion of ours: {len(kernels)} {noun}, {moved}"
+    return "\n".join([head, *_table(kernels)]) + "\n"
+
+
+def _table(kernels: Sequence[FinalKernel]) -> list[str]:
+    """The dispatches of a program, with their source ops and tensors."""
+    rows = [_row(index, kernel) for index, kernel in enumerate(kernels)]
     widths = [max(map(len, column)) for column in zip(_COLUMNS, *rows, strict=True)]
     lines = [_aligned(_COLUMNS, widths)]
     function = None
-    for kernel, row in zip(report.kernels, rows, strict=True):
+    for kernel, row in zip(kernels, rows, strict=True):
         if kernel.function != function:
             function = kernel.function
             lines.append(f"function @{printable(function)}" if function else "made by scheduling")
@@ -114,8 +139,7 @@ def kernels_text(report: Report) -> str:
             loop = "" if kernel.calls is not None else "; in a loop or branch"
             lines.append(f"      {_formed(kernel)}{loop}: {signature(kernel)}")
         lines.extend(f"        {line}" for line in op_runs(kernel))
-    lines.append(_totals(report.kernels))
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _aligned(row: Iterable[str], widths: Iterable[int]) -> str:
@@ -126,12 +150,11 @@ def _aligned(row: Iterable[str], widths: Iterable[int]) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _totals(kernels: list[FinalKernel]) -> str:
+def _totals(kernels: Sequence[FinalKernel]) -> str:
     ours = sum(kernel.code != IREE for kernel in kernels)
-    sizes = [kernel.bytes for kernel in kernels]
-    moved = byte_size(None if None in sizes else sum(n for n in sizes if n is not None))
+    moved = byte_size(moved_bytes(kernels))
     noun = "kernel" if len(kernels) == 1 else "kernels"
-    return f"{len(kernels)} {noun}, {ours} of them generated by mlirfuse; operands: {moved}"
+    return f"{len(kernels)} {noun}, {ours} of them generated by mlirfuse; bytes moved: {moved}"
 
 
 def kernel_lines(report: Report, function: str) -> Iterator[str]:
@@ -140,17 +163,46 @@ def kernel_lines(report: Report, function: str) -> Iterator[str]:
     if not numbered:
         return
     yield f"  kernels ({len(numbered)})"
-    for index, kernel in numbered:
-        count = len(kernel.ops)
-        noun = "op" if count == 1 else "ops"
-        code = "" if kernel.code == IREE else f", code of {printable(kernel.code)}"
-        yield f"    #{index} {printable(kernel.name)}: {count} {noun}, {_formed(kernel)}{code}"
-        yield from (f"      {line}" for line in op_runs(kernel))
+    for _, run in itertools.groupby(numbered, key=lambda entry: _kind(entry[1])):
+        yield from _run_lines(list(run))
     inside = {index for index, _ in numbered}
     boundaries = [b for b in report.boundaries if b.source in inside]
     if boundaries:
         yield f"  tensors between kernels ({len(boundaries)})"
         yield from _boundary_lines(boundaries)
+
+
+def _kind(kernel: FinalKernel) -> tuple[object, ...]:
+    """Equal for kernels that differ by the number of a dispatch, and of a match, alone."""
+    return (_unnumbered(kernel.name), kernel.places, kernel.op_names, kernel.pass_name, kernel.code)
+
+
+def _run_lines(run: Sequence[tuple[int, FinalKernel]]) -> Iterator[str]:
+    """The lines of consecutive kernels of one kind, and their indices."""
+    (first, kernel), (last, _) = run[0], run[-1]
+    indices = f"#{first}" if len(run) == 1 else f"#{first} to #{last}"
+    count = len(kernel.ops)
+    noun = "op" if count == 1 else "ops"
+    each = "" if len(run) == 1 else " each"
+    code = "" if kernel.code == IREE else f", code of {printable(kernel.code)}"
+    formed = _formed(kernel)
+    if kernel.pass_name is not None and len(run) > 1:
+        formed = f"formed by {printable(kernel.pass_name)}"
+    yield f"    {indices} {printable(kernel.name)}: {count} {noun}{each}, {formed}{code}"
+    yield from (f"      {line}" for line in op_runs(kernel))
+
+
+def scheduled_lines(report: Report) -> Iterator[str]:
+    """The kernels that IREE made when it scheduled the program, for `--explain`."""
+    names = [kernel.name for kernel in report.kernels if not kernel.function]
+    if not names:
+        return
+    yield f"kernels made by IREE's scheduling ({len(names)})"
+    for name, count in collections.Counter(names).items():
+        times = f" (x{count})" if count > 1 else ""
+        yield f"    {printable(name)}{times}"
+    if any(map(_PACKS.search, names)):
+        yield f"  {PACKED_IN_EACH_CALL}"
 
 
 def _boundary_lines(boundaries: Iterable[Boundary]) -> Iterator[str]:
@@ -162,13 +214,19 @@ def _boundary_lines(boundaries: Iterable[Boundary]) -> Iterator[str]:
         yield f"      hint: {reason.hint}"
         alike: dict[tuple[str, ...], list[Boundary]] = {}
         for boundary in found:
-            names = (boundary.source_name, boundary.target_name)
-            alike.setdefault((*names, exchanged(boundary), boundary.detail), []).append(boundary)
-        for (*_, kind, detail), same in alike.items():
+            names = map(_unnumbered, (boundary.source_name, boundary.target_name, boundary.detail))
+            alike.setdefault((*names, exchanged(boundary)), []).append(boundary)
+        for (*_, kind), same in alike.items():
             times = f" (x{len(same)})" if len(same) > 1 else ""
-            reason_detail = f" ({printable(detail)})" if detail else ""
+            detail = same[0].detail
+            reason_detail = f" ({place(detail)})" if detail else ""
             pair = f"#{same[0].source} -> #{same[0].target}"
             yield f"      {pair}{times}: {kind}{reason_detail}"
+
+
+def _unnumbered(name: str) -> str:
+    """A name without the number that IREE gives each dispatch of a function."""
+    return _NUMBER.sub("_dispatch_", name)
 
 
 def exchanged(boundary: Boundary) -> str:

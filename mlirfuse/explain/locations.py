@@ -14,9 +14,14 @@ from mlirfuse.explain.printing import printable
 from mlirfuse.final_kernels import Place
 
 
-def _distinct(lines: Iterable[str]) -> list[str]:
-    counted = collections.Counter(lines)
-    return [line + (f" (x{n})" if n > 1 else "") for line, n in counted.items()]
+def _distinct(blocks: Iterable[str]) -> list[str]:
+    """Each block of lines once; the first line has the number of equal ones."""
+    counted = collections.Counter(blocks)
+    found = []
+    for block, count in counted.items():
+        first, *rest = block.split("\n")
+        found.append("\n".join([f"{first} (x{count})" if count > 1 else first, *rest]))
+    return found
 
 
 def _verdict(decision: Decision) -> list[str]:

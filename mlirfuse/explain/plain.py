@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from mlirfuse.core import Candidate, Decision, Reason, Report
-from mlirfuse.explain.kernels import kernel_lines
-from mlirfuse.explain.printing import byte_size, printable
+from mlirfuse.explain.kernels import kernel_lines, scheduled_lines
+from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.explain.profile_lines import profile_lines
 from mlirfuse.explain.ranking import ranked
 from mlirfuse.explain.savings import Savings
@@ -42,7 +42,7 @@ def match_name(decision: Decision) -> str:
 def ops_of(decision: Decision) -> list[tuple[str, str]]:
     """Name and location of each op of a candidate, safe to print."""
     pairs = itertools.zip_longest(decision.op_names, decision.ops, fillvalue="?")
-    return [(printable(name), printable(location)) for name, location in pairs]
+    return [(printable(name), place(location)) for name, location in pairs]
 
 
 def op_runs(decision: Decision) -> list[str]:
@@ -77,7 +77,7 @@ def refusal(decision: Decision) -> str:
     """The text of the reason for a refusal, with its detail if there is one."""
     if decision.reason is None:
         return "no reason recorded"
-    return decision.reason.text + (f": {printable(decision.detail)}" if decision.detail else "")
+    return decision.reason.text + (f": {place(decision.detail)}" if decision.detail else "")
 
 
 def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
             times = f" (x{count})" if count > 1 else ""
             yield f"      {printable(name)}{times}: {chain}"
             if detail:
-                yield f"        {printable(detail)}"
+                yield f"        {place(detail)}"
 
 
 def _dispatches(report: Report) -> str:
@@ -181,6 +181,7 @@ def text(report: Report) -> str:
         if rewrites:
             lines.append(f"  rewrites of layouts and forms not made ({len(rewrites)})")
             lines.extend(_refused_lines(rewrites))
+    lines.extend(scheduled_lines(report))
     if off := [printable(p.name) for p in report.passes if not p.enabled]:
         lines.append(f"switched off: {', '.join(off)}")
     if fired := report.counts():

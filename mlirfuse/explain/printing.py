@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
+_PACKAGES = re.compile(r"/\S*/(?:site|dist)-packages/")
+
 
 def printable(value: str) -> str:
     """`value` with every control character escaped: locations come from the user's model."""
     if value.isprintable():
         return value
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in value)
+
+
+def place(location: str) -> str:
+    """A location without the folder of the installed packages, which switches accept as well."""
+    return printable(_PACKAGES.sub("", location))
 
 
 def byte_size(count: int | None) -> str:

@@ -40,7 +40,7 @@
       return kernels.filter((k) => !matched.has(k.index));
     };
     const left = [[alone(report.kernels, "ours"), "only here"], [alone(report.stock.kernels, "stock"), "only there"]].filter(([kernels]) => kernels.length);
-    at("stock").append(h("h2", {}, "Beside stock IREE ", h("small", {}, `${plural(report.kernels.length, "kernel")} here, ${report.stock.kernels.length} there; a row has the kernels of the same source ops; click one for the ops`)),
+    at("stock").append(h("h2", {}, "Compared with stock IREE ", h("small", {}, `${plural(report.kernels.length, "kernel")} here, ${report.stock.kernels.length} there; a row has the kernels of the same source ops; click one for the ops`)),
       h("div", { class: "card scroll tall" }, sortedTable(columns, rows, "stock-rows", (row) => [["Here", row.ours], ["There", row.theirs]].map(([title, kernels]) => [
         h("h4", {}, title), kernels.flatMap((k) => k.ops).map((line) => h("div", { class: "ops" }, line))]))),
       ...left.map(([kernels, where]) => h("p", { class: "dim" }, `${where}: ${kernels.map((k) => k.name).join(", ")}`)));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from mlirfuse.final_kernels import FinalKernel
+from mlirfuse.final_kernels import FinalKernel, moved_bytes
 from mlirfuse.support.components import components
 
 
@@ -24,12 +24,12 @@ class Traffic:
     @property
     def bytes(self) -> int | None:
         """Bytes of the operands of `kernels`; None where one has a dynamic size."""
-        return _bytes(self.kernels)
+        return moved_bytes(self.kernels)
 
     @property
     def stock_bytes(self) -> int | None:
         """Bytes of the operands of `stock`; None where one has a dynamic size."""
-        return _bytes(self.stock)
+        return moved_bytes(self.stock)
 
     @property
     def bytes_saved(self) -> int | None:
@@ -37,11 +37,6 @@ class Traffic:
         if self.bytes is None or self.stock_bytes is None:
             return None
         return self.stock_bytes - self.bytes
-
-
-def _bytes(kernels: Sequence[FinalKernel]) -> int | None:
-    sizes = [kernel.bytes for kernel in kernels]
-    return None if None in sizes else sum(size for size in sizes if size is not None)
 
 
 def against(kernels: Sequence[FinalKernel], stock: Sequence[FinalKernel]) -> list[Traffic]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import hashlib
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 from mlirfuse.compilation import open_model, resolved
-from mlirfuse.core import CompileFailedError
+from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.fusion_plan import find_db, rules
 from mlirfuse.fusion_plan.codes import Code, FusionPlanError
 from mlirfuse.fusion_plan.description import Description
@@ -38,8 +40,11 @@ class Compiled:
     times: dict[str, float] = dataclasses.field(default_factory=dict)
 
 
-_plans: collections.OrderedDict[tuple[str, str], Compiled] = collections.OrderedDict()
-_building: dict[tuple[str, str], threading.Lock] = {}
+_Key = tuple[str, str, str]
+"""Description, target, and digest of the profile."""
+
+_plans: collections.OrderedDict[_Key, Compiled] = collections.OrderedDict()
+_building: dict[_Key, threading.Lock] = {}
 _lock = threading.Lock()
 
 
@@ -49,19 +54,46 @@ def forget() -> None:
         _plans.clear()
 
 
-def compiled(plan: Description, target: Target, *, find: bool, timeout: float | None) -> Compiled:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """The settings of a compile that are the same for all strategies.
+
+    Attributes:
+      timeout: seconds that each step of the compiler may take; None for no limit.
+      profile: a file of `mlirfuse-tune`; None without one.
+    """
+
+    timeout: float | None = None
+    profile: str | None = None
+
+    def digest(self) -> str:
+        """A digest of the profile; empty without one.
+
+        Raises:
+          UsageError: the file cannot be read.
+        """
+        if self.profile is None:
+            return ""
+        try:
+            return hashlib.sha256(Path(self.profile).read_bytes()).hexdigest()
+        except OSError as error:
+            raise UsageError(f"cannot read {self.profile}: {error.strerror}") from error
+
+
+def compiled(plan: Description, target: Target, settings: Settings, *, find: bool) -> Compiled:
     """The plan as one kernel; a description that was compiled before is not compiled again.
 
     Args:
       plan: a plan that the rules take.
       target: the machine to compile for.
+      settings: limits and profile of the compile.
       find: whether to measure all strategies on this machine's device, and to keep the fastest.
-      timeout: seconds that each step of the compiler may take; None for no limit.
 
     Raises:
       FusionPlanError: the program has several kernels.
+      UsageError: the profile cannot be read.
     """
-    key = (plan.key(), str(target))
+    key = (plan.key(), str(target), settings.digest())
     with _lock:
         if key in _plans and not find:
             _plans.move_to_end(key)
@@ -71,7 +103,7 @@ def compiled(plan: Description, target: Target, *, find: bool, timeout: float | 
         with _lock:
             if key in _plans and not find:
                 return _plans[key]
-        made = _compile(plan, target, find=find, timeout=timeout)
+        made = _compile(plan, target, settings, find=find)
         with _lock:
             _plans[key] = made
             while len(_plans) > MAX_PLANS:
@@ -80,17 +112,17 @@ def compiled(plan: Description, target: Target, *, find: bool, timeout: float | 
     return made
 
 
-def _compile(plan: Description, target: Target, *, find: bool, timeout: float | None) -> Compiled:
+def _compile(plan: Description, target: Target, settings: Settings, *, find: bool) -> Compiled:
     rule = rules.find(plan, target)
     strategies = list(rule.strategies)
     if find:
-        return _fastest(plan, strategies, target, timeout)
+        return _fastest(plan, strategies, target, settings)
     winner = find_db.winner(plan, target)
     strategies.sort(key=lambda s: s.name != winner)  # the order of the rule for the others
     failures = []
     for strategy in strategies:
         program = written(plan, strategy)
-        made = one_kernel(program, strategy, target, timeout)
+        made = one_kernel(program, strategy, target, settings)
         if isinstance(made, FusedModule):
             return Compiled(made, program.arguments, strategy.name)
         failures.append(f"{strategy.name}: {made}")
@@ -101,7 +133,7 @@ def _fastest(
     plan: Description,
     strategies: Sequence[Strategy],
     target: Target,
-    timeout: float | None,
+    settings: Settings,
 ) -> Compiled:
     """The fastest of the strategies that make one kernel, which is stored.
 
@@ -112,7 +144,7 @@ def _fastest(
     failures = []
     for strategy in strategies:
         program = written(plan, strategy)
-        made = one_kernel(program, strategy, target, timeout)
+        made = one_kernel(program, strategy, target, settings)
         if isinstance(made, FusedModule):
             found[strategy.name] = Compiled(made, program.arguments, strategy.name)
         else:
@@ -125,6 +157,12 @@ def _fastest(
     return dataclasses.replace(found[best], times=times)
 
 
+def text(plan: Description, target: Target, program: Compiled) -> str:
+    """The MLIR that a compiled plan was compiled from."""
+    strategies = rules.find(plan, target).strategies
+    return written(plan, next(s for s in strategies if s.name == program.strategy)).text
+
+
 def written(plan: Description, strategy: Strategy) -> Program:
     """The program of a plan that a strategy compiles."""
     return write(
@@ -135,14 +173,17 @@ def written(plan: Description, strategy: Strategy) -> Program:
 
 
 def one_kernel(
-    program: Program, strategy: Strategy, target: Target, timeout: float | None
+    program: Program, strategy: Strategy, target: Target, settings: Settings
 ) -> FusedModule | str:
     """The program with one kernel; the failure, or the kernels that it has instead."""
+    switches = dict(strategy.switches)
+    if settings.profile is not None:
+        switches["profile"] = settings.profile
     with open_model(
         program.text.encode(),
         target=target,
-        options=resolved(None, strategy.switches),
-        timeout=timeout,
+        options=resolved(None, switches),
+        timeout=settings.timeout,
     ) as compilation:
         # The layout of the plan's tensors is the caller's: no transposes at the program's ends.
         compilation.compiler = dataclasses.replace(compilation.compiler, keeps_layout=True)

@@ -73,7 +73,7 @@ def _is_covered(plan: Description, root: ops.Op | None) -> bool:
     )
 
 
-COVERED = Condition(Code.SHAPE, "elements beside a single window", _is_covered)
+COVERED = Condition(Code.SHAPE, "elements outside a single window", _is_covered)
 """IREE drops the loop over the one window, and takes the whole image for it."""
 
 
@@ -98,9 +98,13 @@ SUBGROUP_SIZE = 32
 """Lanes of a subgroup that IREE's SPIR-V code shares sums of whole multiples among."""
 
 
+def _channels(plan: Description, root: ops.Op | None) -> int:
+    """Channels of a group of a convolution; 1 for other ops, which sum over none."""
+    return plan.input.channels // root.groups if isinstance(root, ops.ConvForward) else 1
+
+
 def _is_shared(plan: Description, root: ops.Op | None) -> bool:
-    channels = plan.input.channels // root.groups if isinstance(root, ops.ConvForward) else 1
-    return channels * window(plan, root) % SUBGROUP_SIZE == 0
+    return _channels(plan, root) * window(plan, root) % SUBGROUP_SIZE == 0
 
 
 UNSHARED_SUMS = Condition(
@@ -109,6 +113,53 @@ UNSHARED_SUMS = Condition(
     lambda plan, root: not _is_shared(plan, root),
 )
 """IREE 3.13 does not lower gathers in sums that subgroups share (`memref.alloc` of indices)."""
+
+
+VECTOR_CHANNELS = 256
+"""Channels of whose multiples IREE's SPIR-V code reads vectors from a padded image."""
+
+
+def _reads_no_vectors(plan: Description, root: ops.Op | None) -> bool:
+    last = plan.input.layout.endswith("C")
+    dense = isinstance(root, ops.ConvForward) and form(plan, root) == "dense"
+    return not (dense and last and is_padded(plan, root)) or bool(
+        plan.input.channels % VECTOR_CHANNELS
+    )
+
+
+NO_CHANNEL_VECTORS = Condition(
+    Code.SHAPE,
+    f"channels, the last dimension of a padded image, that are a multiple of {VECTOR_CHANNELS}",
+    _reads_no_vectors,
+)
+"""IREE 3.13 does not lower these vectors ("'vector.transfer_read' op with rank > 1 should be broken
+down")."""
+
+
+def _are_distributed(plan: Description, root: ops.Op | None, lanes: int) -> bool:
+    return _channels(plan, root) % lanes != 0
+
+
+CUDA_LANES, ROCM_LANES = 64, 128
+"""Two elements for each lane of a subgroup of 32 or 64, which IREE distributes an innermost sum of
+whole multiples among."""
+
+DISTRIBUTED_1X1 = Condition(
+    Code.SHAPE,
+    f"channels of a 1x1 filter that are a multiple of {CUDA_LANES}",
+    lambda plan, root: window(plan, root) > 1 or _are_distributed(plan, root, CUDA_LANES),
+)
+"""IREE 3.13 does not lower gathers in such sums ("failed to distribute"), or leaves two kernels."""
+
+DISTRIBUTED_CHANNELS = Condition(
+    Code.SHAPE,
+    f"channels, the last dimension or those of a 1x1 filter, that are a multiple of {ROCM_LANES}",
+    lambda plan, root: (
+        (window(plan, root) > 1 and not plan.input.layout.endswith("C"))
+        or _are_distributed(plan, root, ROCM_LANES)
+    ),
+)
+"""The same on ROCm, where filters of several elements are no exception."""
 
 
 def _has_several_sums(plan: Description, root: ops.Op | None) -> bool:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse import targets
-from mlirfuse.core import UsageError, nearest
+from mlirfuse.core import Report, UsageError, nearest
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.fusion_plan import compiled, ops, saved
 from mlirfuse.fusion_plan.arguments import PlanArguments
 from mlirfuse.fusion_plan.check import check
 from mlirfuse.fusion_plan.codes import Check, Code, FusionPlanError, Refusal
-from mlirfuse.fusion_plan.compiled import Compiled
+from mlirfuse.fusion_plan.compiled import Compiled, Settings
 from mlirfuse.fusion_plan.description import DIRECTIONS, Description
 from mlirfuse.fusion_plan.ops import INPUT, OUTPUT, Derived, Op
 from mlirfuse.fusion_plan.tensors import TensorSpec
@@ -158,9 +158,11 @@ class FusionPlan:
         dilation: int | tuple[int, ...] = 1,
         groups: int = 1,
         mode: str = "convolution",
+        output_padding: int | tuple[int, ...] = 0,
     ) -> FusionOp:
         """Adds a convolution; see `ops.ConvForward`."""
-        return self.add(ops.ConvForward(filters, kernel, stride, padding, dilation, groups, mode))
+        windows = (kernel, stride, padding, dilation)
+        return self.add(ops.ConvForward(filters, *windows, groups, mode, output_padding))
 
     def bias(self) -> FusionOp:
         """Adds a bias for each channel."""
@@ -247,6 +249,15 @@ class FusionPlan:
         return found
 
     @property
+    def report(self) -> Report:
+        """The report of the compiled program, with the decisions of a profile.
+
+        Raises:
+          FusionPlanError: the plan is not compiled.
+        """
+        return self._program().module.report
+
+    @property
     def strategy(self) -> str:
         """Name of the way in which the plan was compiled.
 
@@ -255,25 +266,43 @@ class FusionPlan:
         """
         return self._program().strategy
 
-    def compile(self, *, find: bool = False, timeout: float | None = None) -> FusionPlan:
+    def compile(
+        self,
+        *,
+        find: bool = False,
+        profile: str | os.PathLike[str] | None = None,
+        timeout: float | None = None,
+    ) -> FusionPlan:
         """Compiles the plan into exactly one kernel, and returns the plan.
 
         Args:
           find: try all configurations on this machine's device, and store the fastest, which
             later compiles of this description take.
+          profile: a file of `mlirfuse-tune`, whose settings for this plan's program, and for
+            kernels of its problems, hold where the plan's strategy sets no others.
           timeout: seconds that each step of the compiler may take; None for no limit.
 
         Raises:
           FusionPlanError: the plan is not one kernel; it has the code of `check`.
+          UsageError: the profile cannot be read, or is none.
         """
+        named = None if profile is None else os.fspath(profile)
         with self._lock:
             answer = self.check()
             if not answer:
                 raise FusionPlanError(answer.code, str(answer).partition(": ")[2])
             self._compiled = compiled.compiled(
-                self._description, self.target, find=find, timeout=timeout
+                self._description, self.target, Settings(timeout, named), find=find
             )
         return self
+
+    def to_mlir(self) -> str:
+        """The program that `compile` makes one kernel of, as MLIR, which `mlirfuse-tune` takes.
+
+        Raises:
+          FusionPlanError: the plan is not compiled.
+        """
+        return compiled.text(self._description, self.target, self._program())
 
     def args(self) -> PlanArguments:
         """Arguments for calls, none of which is set.

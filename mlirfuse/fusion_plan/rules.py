@@ -14,7 +14,10 @@ from mlirfuse.fusion_plan import ops
 from mlirfuse.fusion_plan.codes import Code, Refusal
 from mlirfuse.fusion_plan.conditions import (
     COVERED,
+    DISTRIBUTED_1X1,
+    DISTRIBUTED_CHANNELS,
     FORMS,
+    NO_CHANNEL_VECTORS,
     SEVERAL_FILTERS,
     SEVERAL_SUMS,
     SEVERAL_WINDOWS,
@@ -141,8 +144,10 @@ _TRITON = (
         prologue=True,
     ),
     Rule(roots=("",), strategies=(KERNELS,), source="elementwise_triton_kernel"),
-    _COMPUTED,
 )
+
+_CUDA = (*_TRITON, dataclasses.replace(_COMPUTED, conditions=(DISTRIBUTED_1X1,)))
+_ROCM = (*_TRITON, dataclasses.replace(_COMPUTED, conditions=(DISTRIBUTED_CHANNELS,)))
 
 _CPU = (
     Rule(
@@ -206,7 +211,10 @@ _SPIRV = (
         source="IREE, a convolution in a group",
         modes=_CONVOLUTION,
         forms=("dense", "depthwise"),
-        conditions=(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
+        conditions=(
+            *(COVERED, SEVERAL_FILTERS, SEVERAL_WINDOWS, WIDE_GROUPED_FILTERS),
+            NO_CHANNEL_VECTORS,
+        ),
     ),
     Rule(
         roots=_CONV,
@@ -249,8 +257,8 @@ _SPIRV = (
 
 TABLE: Mapping[str, tuple[Rule, ...]] = {
     "cpu": _CPU,
-    "cuda": _TRITON,
-    "rocm": _TRITON,
+    "cuda": _CUDA,
+    "rocm": _ROCM,
     "vulkan": _SPIRV,
 }
 """Target kind -> its rules; the first that fits decides how a plan is compiled."""

@@ -132,17 +132,15 @@ def rules_table() -> str:
         "| targets | root | from | before it | conditions |",
         "| --- | --- | --- | --- | --- |",
     ]
-    for targets_of, rules in _by_rules().items():
-        lines += [_rule_row(", ".join(targets_of), rule) for rule in rules]
-    return "\n".join(lines)
-
-
-def _by_rules() -> dict[tuple[str, ...], tuple[Rule, ...]]:
-    """The targets that share rules."""
-    names: dict[int, list[str]] = {}
+    sharing: dict[int, list[str]] = {}
     for name, rules in TABLE.items():
-        names.setdefault(id(rules), []).append(name)
-    return {tuple(sharing): TABLE[sharing[0]] for sharing in names.values()}
+        for rule in rules:
+            sharing.setdefault(id(rule), []).append(name)
+    for rules in TABLE.values():
+        for rule in rules:
+            if names := sharing.pop(id(rule), None):
+                lines.append(_rule_row(", ".join(names), rule))
+    return "\n".join(lines)
 
 
 def _rule_row(names: str, rule: Rule) -> str:

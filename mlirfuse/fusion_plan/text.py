@@ -1,7 +1,8 @@
 """Reads plans from text: `conv 3x3 s1 p1 64 -> bias -> relu`.
 
-An op is a name and words: sizes (`3x3`), `sN` stride, `pN` padding, `dN` dilation, `gN` groups, a
-number of filters or columns, a mode, or `parameter=value`, as the texts of `check` have them.
+An op is a name and words: sizes (`3x3`), `sN` stride, `pN` padding, `dN` dilation, `gN` groups,
+`opN` output padding, a number of filters or columns, a mode, or `parameter=value`, as the texts of
+`check` have them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _BACKWARD = "_backward"
 
 ALIASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "conv": ("conv_forward", {}),
+    "conv_transpose": ("conv_forward", {"mode": "transpose"}),
     "depthwise": ("conv_forward", {"filters": None, "groups": None}),
     "batch_norm": ("batch_norm_inference", {}),
     "batch_norm_training": ("batch_norm_forward_training", {}),
@@ -37,8 +39,15 @@ ALIASES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 """Name in a text -> op and parameters; names of ops are accepted too. None stands for the number of
 channels."""
 
-_LETTERS = {"k": "kernel", "s": "stride", "p": "padding", "d": "dilation", "g": "groups"}
-_LETTER = re.compile(r"([kspdg])(\d+(?:x\d+)*)")
+_LETTERS = {
+    "k": "kernel",
+    "s": "stride",
+    "p": "padding",
+    "d": "dilation",
+    "g": "groups",
+    "op": "output_padding",
+}
+_LETTER = re.compile(r"(op|[kspdg])(\d+(?:x\d+)*)")
 _SIZES = re.compile(r"\d+(?:x\d+)+")
 _NUMBER = {"conv_forward": "filters", "matmul": "n", "attention": "keys"}
 

@@ -25,6 +25,8 @@ class ConvForward(Op):
       kernel, stride, padding, dilation: by spatial dimension, or one for all.
       groups: groups of channels; as many as channels for a depthwise convolution.
       mode: one of `CONVOLUTIONS`.
+      output_padding: elements that a transposed convolution adds at the end of each spatial
+        dimension of the result, of which several sizes have the same image.
     """
 
     kind: ClassVar[str] = "conv_forward"
@@ -35,6 +37,7 @@ class ConvForward(Op):
     dilation: int | tuple[int, ...] = 1
     groups: int = 1
     mode: str = "convolution"
+    output_padding: int | tuple[int, ...] = 0
 
     @property
     def is_transposed(self) -> bool:
@@ -46,6 +49,8 @@ class ConvForward(Op):
         need_image(given)
         if self.mode not in CONVOLUTIONS:
             raise Refusal(Code.MODE, f"convolution mode '{self.mode}'")
+        if not self.is_transposed and any(spread(self.output_padding, len(given.spatial_axes))):
+            raise Refusal(Code.PADDING, "an output padding of a convolution that is not transposed")
         need_positive(self.filters, "the number of filters")
         need_positive(self.groups, "the number of groups")
         if given.channels % self.groups or self.filters % self.groups:
@@ -122,7 +127,8 @@ class Geometry:
         kernel, stride, padding = (spread(v, rank) for v in (op.kernel, op.stride, op.padding))
         dilation = spread(op.dilation if isinstance(op, ConvForward) else 1, rank)
         if isinstance(op, ConvForward) and op.is_transposed:
-            sizes = transposed_windows(given, kernel, stride, padding, dilation)
+            extra = spread(op.output_padding, rank)
+            sizes = transposed_windows(given, kernel, stride, padding, dilation, extra)
             return cls(kernel, stride, padding, dilation, sizes, (0,) * rank)
         sizes = windows(given, kernel, stride, padding, dilation)
         high = tuple(

@@ -49,15 +49,23 @@ def transposed_windows(
     stride: tuple[int, ...],
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
+    output_padding: tuple[int, ...],
 ) -> tuple[int, ...]:
     """Spatial sizes of the result of a transposed convolution.
 
     Raises:
-      Refusal: the padding leaves nothing of the result, or a number is too small.
+      Refusal: the padding leaves nothing of the result, or a number is too small or too large.
     """
     sizes = []
-    for size, k, s, p, d in _along_axes(given, kernel, stride, padding, dilation):
-        found = (size - 1) * s - 2 * p + d * (k - 1) + 1
+    axes = _along_axes(given, kernel, stride, padding, dilation)
+    for (size, k, s, p, d), extra in zip(axes, output_padding, strict=True):
+        if not 0 <= extra < max(s, d):
+            raise Refusal(
+                Code.PADDING,
+                f"an output padding of {extra}, which is 0 or more and less than the stride of {s}"
+                f" or the dilation of {d}",
+            )
+        found = (size - 1) * s - 2 * p + d * (k - 1) + 1 + extra
         if found < 1:
             raise Refusal(Code.PADDING, f"a padding of {p} leaves nothing of the result")
         sizes.append(found)

@@ -186,8 +186,8 @@ class FusionOptions:
         None,
         values.file,
         "FILE",
-        "a file of `mlirfuse-tune`, whose settings for this model and target hold where no place"
-        " sets them",
+        "a file of `mlirfuse-tune`, whose settings for this model and target hold unless another"
+        " source sets them",
         "model.toml",
     )
     origins: Mapping[str, str] = dataclasses.field(default_factory=dict, compare=False)

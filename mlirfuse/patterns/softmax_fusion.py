@@ -109,8 +109,6 @@ def _leaves(found: RowSoftmax, group: list[ir.Operation]) -> list[Expr]:
 def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     """Refuses rows that are too short for a CPU, and a lone `linalg.softmax` elsewhere."""
     sizes = ops.shape(match.root.results[0])
-    if len(sizes) == 1:
-        return NoMatch(Reason.NOT_PROFITABLE, "a single row")
     if ctx.target.cpu_tiles is None:
         alone = len(match.ops) == 1 and not ctx.single_op_groups
         return NoMatch(Reason.SINGLE_OP, match.root.name) if alone else None

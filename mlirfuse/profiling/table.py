@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Literal
 
-from mlirfuse.explain.printing import byte_size, printable
+from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.profiling.kernel_profile import KernelProfile
 from mlirfuse.profiling.measured import Measured
 
@@ -128,7 +128,7 @@ def _ops(kernel: KernelProfile) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     """The first names, and the number of the rest."""
-    shown = ", ".join(map(printable, names[:_MAX_OPS_SHOWN]))
+    shown = ", ".join(map(place, names[:_MAX_OPS_SHOWN]))
     more = len(names) - _MAX_OPS_SHOWN
     return f"{shown} and {more} more" if more > 0 else shown
 

@@ -206,6 +206,8 @@ class Target:
         reads its operands once for each index of M.
       outer_batch_mma_shapes: the same of the instructions that the code generator uses for a
         contraction with one batch loop only where that loop is the outermost of every tensor.
+      missing_mma_shapes: element type -> M, N and K of the instructions that IREE chooses for
+        contractions whose N they divide an odd number of times, and has no code for.
       bf16_instructions: whether the target's instructions round f32 to bf16; where none does,
         integers are rounded to bf16 in integer arithmetic.
       unsupported: pass name or form name (`attention`) -> why this target cannot generate it.
@@ -248,6 +250,7 @@ class Target:
     cpu_tiles: CpuTiles | None = None
     mma_shapes: Mapping[str, MmaShape] = dataclasses.field(default_factory=dict)
     outer_batch_mma_shapes: Mapping[str, MmaShape] = dataclasses.field(default_factory=dict)
+    missing_mma_shapes: Mapping[str, MmaShape] = dataclasses.field(default_factory=dict)
     bf16_instructions: bool = True
     unsupported: Mapping[str, str] = dataclasses.field(default_factory=dict)
     gpu: GpuDevice | None = None

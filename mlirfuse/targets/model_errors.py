@@ -53,8 +53,8 @@ class ModelError:
     def __str__(self) -> str:
         """The error in words."""
         return (
-            f"the modelled {self.of} of {self.groups} groups on {self.device} is {self.median:.0%}"
-            f" off in the median, and {self.p90:.0%} at the 90th percentile"
+            f"the error of the modelled {self.of} of {self.groups} groups on {self.device} is"
+            f" {self.median:.0%} in the median, {self.p90:.0%} at the 90th percentile"
         )
 
 

@@ -39,7 +39,12 @@ ITERATIONS_PER_LANE = 4
 # not for f16 summed in f16, and not for families without cooperative matrices in f16.
 OUTER_BATCH_MMA_SHAPES = {"f16": (16, 8, 16)}
 
-COOPERATIVE = frozenset({"turing", "ampere", "ada", "rdna3", "rdna4"})
+MISSING_MMA_SHAPES = {"f16": (16, 8, 16)}
+"""The same message for any form of a contraction with these sizes, on NVIDIA's families."""
+
+NVIDIA = frozenset({"turing", "ampere", "ada"})
+
+COOPERATIVE = NVIDIA | {"rdna3", "rdna4"}
 """Families for which IREE generates cooperative matrices of f16."""
 
 
@@ -110,6 +115,7 @@ def create(arch: str) -> Target:
         subgroup_size=rates.subgroup_size,
         shared_memory=rates.shared,
         outer_batch_mma_shapes=OUTER_BATCH_MMA_SHAPES if arch in COOPERATIVE else {},
+        missing_mma_shapes=MISSING_MMA_SHAPES if arch in NVIDIA else {},
         unsupported={
             "attention": _NO_ATTENTION,
             "flash_attention_fusion_v1": _NO_ATTENTION,

@@ -72,6 +72,8 @@ def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
             sys.stderr.write(explain.candidates_text(report, color=sys.stderr.isatty()))
         if getattr(arguments, "kernels", None) == "text":
             sys.stderr.write(explain.kernels_text(report))
+        if getattr(arguments, "count_stock", False):
+            sys.stderr.write(explain.stock_text(report))
     if arguments.why is not None:
         sys.stderr.write(_why(reports, *why_locations(arguments.why)))
     if arguments.explain == "json":

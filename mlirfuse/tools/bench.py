@@ -1,4 +1,4 @@
-"""`mlirfuse-bench MODEL --against=stock,eager,...`: times a model beside other systems."""
+"""`mlirfuse-bench MODEL --against=stock,eager,...`: compares a model's time with other systems'."""
 
 from __future__ import annotations
 
@@ -44,8 +44,9 @@ def parser() -> arguments.Parser:
 
     made = arguments.Parser(
         f"{PROG} MODEL [--against=SIDE,...] [--target=TARGET] [switches]",
-        "Time a compiled model beside other systems, each in a process of its own. The processes"
-        " make\nbursts of calls in turns; a difference is told only where it is outside the noise.",
+        "Compare the time of a compiled model with that of other systems, each in a process of its"
+        " own.\nThe processes make bursts of calls in turns; a difference counts only outside the"
+        " noise.",
         _EXAMPLES,
     )
     group = made.add_argument_group("what is compared")

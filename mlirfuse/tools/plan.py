@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.explain.profile_lines import profile_lines
+from mlirfuse.support.atomic_file import replacing
 from mlirfuse.tools import arguments
 from mlirfuse.tools.diagnostics import guard, required
 
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
     from mlirfuse.fusion_plan import Check, FusionPlan
 
 PROG = "mlirfuse-plan"
+
+MLIR = ".mlir"
+"""Suffix of `-o` by which it writes the program as text."""
 
 _EXAMPLES = (
     'mlirfuse-plan "conv 3x3 s1 p1 64 -> bias -> relu" --input=1x32x56x56xf32 --target=cpu',
@@ -55,7 +61,14 @@ def parser() -> arguments.Parser:
         help="compile it in all ways, measure them on this machine's device, keep the fastest",
     )
     group.add_argument(
-        *("-o", "--output"), metavar="OUT.vmfb", help="compile the plan, and write the program"
+        "--profile",
+        metavar="FILE",
+        help="compile it with the settings of a file of mlirfuse-tune, and say which apply",
+    )
+    group.add_argument(
+        *("-o", "--output"),
+        metavar="OUT",
+        help="compile the plan, and write the program: OUT.vmfb, or OUT.mlir for mlirfuse-tune",
     )
     arguments.add_general(made, verbose="log each step on stderr")
     return made
@@ -75,14 +88,23 @@ def _work(argv: Sequence[str]) -> int:
 
     plan = FusionPlan.of(parse(text, TensorSpec.parse(given, args.layout)), args.target)
     answer = plan.check()
-    compiles = args.compile or args.find or args.output is not None
+    compiles = args.compile or args.find or args.profile or args.output is not None
     if answer and compiles:
-        plan.compile(find=args.find)
+        plan.compile(find=args.find, profile=args.profile)
     if answer and args.output is not None:
-        plan.save(args.output)
+        _write(plan, Path(args.output))
     show = _json if args.json else _text
     sys.stdout.write(show(plan, answer, tensors=args.tensors and _derives(answer)))
     return 0 if answer else 1
+
+
+def _write(plan: FusionPlan, output: Path) -> None:
+    """Writes the program of a compiled plan, or with `.mlir` what it was compiled from."""
+    if output.suffix != MLIR:
+        plan.save(output)
+        return
+    with replacing(output) as staged:
+        staged.write_text(plan.to_mlir(), encoding="utf-8")
 
 
 def _derives(answer: Check) -> bool:
@@ -96,6 +118,7 @@ def _text(plan: FusionPlan, answer: Check, *, tensors: bool) -> str:
     lines = [f"{plan.description} on {plan.target}", str(answer)]
     if plan.is_compiled:
         lines.append(f"kernel {plan.kernel.name}, {plan.strategy}")
+        lines += profile_lines(plan.report.profile)
     if tensors:
         for op in plan.ops:
             listed = ", ".join(f"{name} {spec}" for name, spec in op.tensors.items())
@@ -115,6 +138,7 @@ def _json(plan: FusionPlan, answer: Check, *, tensors: bool) -> str:
     }
     if plan.is_compiled:
         entry |= {"kernel": plan.kernel.name, "strategy": plan.strategy}
+        entry |= {"profile": plan.report.profile}
     if tensors:
         entry["tensors"] = [
             {name: str(spec) for name, spec in op.tensors.items()} for op in plan.ops

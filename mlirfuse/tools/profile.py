@@ -109,7 +109,7 @@ def parser() -> arguments.Parser:
         nargs="?",
         const=files.STANDARD,
         metavar="FILE",
-        help="every number as JSON, on stdout in place of the table, or in a file beside it",
+        help="every number as JSON, on stdout instead of the table, or also in a file",
     )
     group.add_argument(
         "--trace",
@@ -348,7 +348,8 @@ def _sync(args: argparse.Namespace, options: FusionOptions, inputs: Sequence[Arr
         if fault is not None:
             sys.stdout.write(f"{fault.text()}\n")
     if found.fault is None:
-        sys.stdout.write(f"{found.dispatches} dispatches, and the results are finite\n")
+        loading = f", {found.loading} more prepare weights" if found.loading else ""
+        sys.stdout.write(f"{found.dispatches} dispatches{loading}; the results are finite\n")
     return 0 if found.fault is None else 1
 
 

@@ -48,7 +48,7 @@ class Program:
       fused: the program.
       cached: whether it was found in the cache.
       seconds: time that compiling took.
-      texts: file name -> IR, for the debug folder; empty unless asked for.
+      texts: file name -> IR, for the page of a report and the debug folder; empty unless asked for.
     """
 
     _boxed_call = True

@@ -1,10 +1,12 @@
 """Random fusion plans that are one kernel by the rules are one when they are compiled."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
+from benchmarks import results
 from benchmarks.fusion_plans import run, speed
 from mlirfuse.fusion_plan import TensorSpec
 from mlirfuse.fusion_plan.rules import TARGETS
@@ -62,8 +64,32 @@ def test_the_speed_of_a_plan_and_its_ops(tmp_path, capsys):
     (row,) = json.loads((folder / "fusion_plan_speed.partial.json").read_text())["rows"]
     assert row["ours_ms"] > 0
     assert row["peers"][speed.SEPARATE] > 0
-    assert "<svg" in (folder / "fusion_plan_speed.partial.svg").read_text()
     assert "NA, 512 channels of 7x7" in capsys.readouterr().out
+
+
+def test_records_are_drawn(tmp_path):
+    row = results.Row(
+        work="NA",
+        dtype="f16",
+        ours_ms=1.0,
+        peers={speed.SEPARATE: 2.0},
+        ratios={speed.SEPARATE: {"median": 2.0, "low": 1.9, "high": 2.1}},
+    )
+    for suite in speed.RECORDS.values():
+        measured = results.describe(suite, [row], load=0.0, quick=False, complete=True)
+        dataclasses.replace(measured, device=f"the {suite}").save(tmp_path)
+    records = speed.recorded(tmp_path)
+    assert [r.suite for r in records] == ["fusion_plan_speed", "fusion_plan_speed_gpu"]
+    assert "<svg" in speed.picture(records[1])
+    shown = speed.table(records[1])
+    assert shown.startswith("the fusion_plan_speed_gpu, ")
+    assert "| NA | f16 | 1 | 2 | 2.00 (1.90 to 2.10) |" in shown
+
+
+def test_targets_without_a_record_are_wrong_usage(capsys):
+    with pytest.raises(SystemExit):
+        speed.main(["--target=vulkan"])
+    assert "--target is one of cpu, cuda" in capsys.readouterr().err
 
 
 def test_both_sides_compute_the_same():

@@ -151,7 +151,10 @@ def test_folders_of_reports(tmp_path):
     program = first.programs[0]
     assert json.loads((whole / "decisions.json").read_text()) == program.report.to_dict()
     assert (whole / "explain.txt").read_text() == program.explain()
-    assert "<html" in (whole / "report.html").read_text()
+    page = (whole / "report.html").read_text()
+    assert "<html" in page
+    assert '"after":null' not in page
+    assert "mlirfuse.pass" in page
     assert (parts / "left_to_pytorch.txt").read_text() == second.left_text()
 
 

@@ -76,14 +76,15 @@ def _first(given, x):
 def _transposed(op, given, x, own):
     """Each element of the image times the filter, added to the window of the result it reaches."""
     rank = len(given.spatial_axes)
-    kernel, stride, padding, dilation = (
-        windows.spread(v, rank) for v in (op.kernel, op.stride, op.padding, op.dilation)
+    kernel, stride, padding, dilation, extra = (
+        windows.spread(v, rank)
+        for v in (op.kernel, op.stride, op.padding, op.dilation, op.output_padding)
     )
     image, w = _first(given, x), _first(given, own["weights"])
-    sizes = windows.transposed_windows(given, kernel, stride, padding, dilation)
+    sizes = windows.transposed_windows(given, kernel, stride, padding, dilation, extra)
     whole = [
-        (n - 1) * s + d * (k - 1) + 1
-        for n, s, d, k in zip(image.shape[2:], stride, dilation, kernel, strict=True)
+        (n - 1) * s + d * (k - 1) + 1 + e
+        for n, s, d, k, e in zip(image.shape[2:], stride, dilation, kernel, extra, strict=True)
     ]
     y = np.zeros((image.shape[0], op.filters, *whole))
     part, outs = image.shape[1] // op.groups, op.filters // op.groups

@@ -91,10 +91,90 @@ def test_every_dispatch_is_listed_once(name, target):
     for kernel in program.kernels:
         assert kernel.calls == 1
         assert len(kernel.ops) == len(kernel.op_names) == len(kernel.layers) > 0
-        assert kernel.bytes == sum(o.bytes for o in kernel.operands) > 0
+        assert 0 < kernel.bytes <= sum(o.bytes for o in kernel.operands)
         assert kernel.workgroups, kernel.name
         written = [o.is_result for o in kernel.operands]
         assert written == sorted(written)
+
+
+COPIES = """
+func.func @main(%a: tensor<256x8xf32>, %b: tensor<256x40xf32>)
+    -> (tensor<256x32xf32>, tensor<256x24xf32>) {
+  %exp = math.exp %a : tensor<256x8xf32>
+  %tanh = math.tanh %b : tensor<256x40xf32>
+  %empty = tensor.empty() : tensor<256x32xf32>
+  %part = tensor.extract_slice %tanh[0, 8] [256, 24] [1, 1]
+    : tensor<256x40xf32> to tensor<256x24xf32>
+  %first = tensor.insert_slice %exp into %empty[0, 0] [256, 8] [1, 1]
+    : tensor<256x8xf32> into tensor<256x32xf32>
+  %again = tensor.insert_slice %exp into %first[0, 8] [256, 8] [1, 1]
+    : tensor<256x8xf32> into tensor<256x32xf32>
+  %both = tensor.insert_slice %part into %again[0, 8] [256, 24] [1, 1]
+    : tensor<256x24xf32> into tensor<256x32xf32>
+  return %both, %part : tensor<256x32xf32>, tensor<256x24xf32>
+}
+"""
+
+
+def test_copies_are_named_by_the_op_and_count_the_bytes_that_they_move():
+    program = mlirfuse.compile(COPIES)
+    copies = [k for k in program.kernels if k.op_names == ("tensor.insert_slice",)]
+    assert [k.bytes for k in copies] == [2 * 256 * columns * 4 for columns in (8, 8, 24)]
+    exp, tanh = (k for k in program.kernels if k not in copies)
+    assert exp.bytes == 2 * 256 * 8 * 4
+    assert tanh.bytes == 2 * 256 * 24 * 4  # reads a slice of its operand
+    moved = [b for b in program.report.boundaries if b.reason.code == "data_movement"]
+    assert {b.detail for b in moved} == {"tensor.insert_slice"}
+
+
+def test_a_copied_slice_has_its_name():
+    def model(x):
+        return x[:, 8:32].contiguous()
+
+    class Slice(torch.nn.Module):
+        def forward(self, x):
+            return model(x)
+
+    (copy,) = mlirfuse.compile(Slice(), (torch.randn(256, 40),)).kernels
+    assert copy.op_names == ("tensor.extract_slice",)
+    assert copy.bytes == 2 * 256 * 24 * 4
+
+
+@pytest.mark.parametrize("shape", [(1, 1000), (1000,), (1, 1, 4000)])
+def test_a_softmax_of_one_row_is_one_kernel(shape):
+    class Softmax(torch.nn.Module):
+        def forward(self, x):
+            return torch.log_softmax(x, -1)
+
+    program = mlirfuse.compile(Softmax(), (torch.randn(shape),))
+    (kernel,) = program.kernels
+    assert kernel.pass_name == "softmax_fusion"
+    x = torch.randn(shape)
+    np.testing.assert_allclose(program(x), torch.log_softmax(x, -1), atol=1e-5)
+
+
+def test_ops_of_one_line_are_counted_each():
+    class Norm(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.layer_norm(x, (64,))
+
+    (kernel,) = mlirfuse.compile(Norm(), (torch.randn(8, 64),)).kernels
+    assert kernel.code == "row_vector_kernel"
+    assert len(kernel.ops) > 3
+    assert len(set(kernel.ops)) == 1
+
+
+def test_constants_are_no_ops_of_a_kernel():
+    def attention(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+    class Attention(torch.nn.Module):
+        def forward(self, q, k, v):
+            return attention(q, k, v)
+
+    given = tuple(torch.randn(1, 2, 32, 16) for _ in range(3))
+    for kernel in mlirfuse.compile(Attention(), given).kernels:
+        assert "arith.constant" not in kernel.op_names
 
 
 def test_a_kernel_names_its_ops_layer_group_and_tensors():
@@ -399,3 +479,12 @@ def test_entry_points_of_one_name_have_their_own_workgroups():
         ("second", "row_kernel"): (1, 1, 1),
         ("", "own"): (7, 7, 7),
     }
+
+
+def test_the_text_of_stock_lists_its_kernels():
+    report = compiled("mlp", count_stock=True).report
+    text = explain.stock_text(report)
+    assert f"{len(report.stock_kernels)} kernels" in text.splitlines()[0]
+    assert all(kernel.name in text for kernel in report.stock_kernels)
+    report.stock_kernels = []
+    assert explain.stock_text(report).startswith("stock IREE's program: dispatches ")

@@ -94,6 +94,7 @@ CONVS = {
     "one filter": ConvForward(1, 3, padding=1),
     "one window": ConvForward(16, 3, stride=20, padding=1),
     "transposed": ConvForward(16, 3, stride=2, padding=1, mode="transpose"),
+    "transposed, padded output": ConvForward(6, 3, 2, 1, mode="transpose", output_padding=(1, 0)),
     "transposed, grouped": ConvForward(16, (3, 2), dilation=(2, 1), groups=2, mode="transpose"),
 }
 

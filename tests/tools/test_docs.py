@@ -28,6 +28,11 @@ def test_generated_page_is_up_to_date(name):
     assert written == generate.PAGES[name](), "run python docs/generate.py"
 
 
+def test_generated_charts_are_up_to_date():
+    for name, made in generate.plan_charts().items():
+        assert (ROOT / "docs" / name).read_text("utf-8") == made, "run python docs/generate.py"
+
+
 def test_every_pass_has_its_ir_on_the_page():
     page = generate.passes()
     for name in PASSES:

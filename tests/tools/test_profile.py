@@ -330,7 +330,7 @@ def test_sync_names_the_kernel_with_the_nan(capsys):
     assert "elementwise" in line
     assert "is the first to give 32 NaN in" in line
     assert main(["m.mlir", "--sync", *ARGUMENTS, "--device=local-sync"]) == 0
-    assert capsys.readouterr().out.endswith("dispatches, and the results are finite\n")
+    assert capsys.readouterr().out.endswith("dispatches; the results are finite\n")
 
 
 def test_sync_names_a_nan_that_no_kernel_made(capsys):
@@ -368,7 +368,8 @@ def test_infinite_elements_are_a_fault_where_they_reach_the_results():
 
 def test_a_kernel_that_dies_is_named(monkeypatch):
     """The process dies in the second dispatch: the last line of its trace names it."""
-    lines = [entry("a", "inputs"), entry("a", "outputs"), entry("b", "inputs")]
+    loaded = entry(traced_call.LOADED, "")
+    lines = [loaded, entry("a", "inputs"), entry("a", "outputs"), entry("b", "inputs")]
 
     def die(tool, arguments, **rest):
         path = Path(arguments[-1], traced_call.LINES)
@@ -382,9 +383,14 @@ def test_a_kernel_that_dies_is_named(monkeypatch):
         assert found.fault.text() == (
             "b (dispatch 1) failed: python died with SIGSEGV in stage run"
         )
-        lines.clear()
-        with pytest.raises(CompileFailedError, match="SIGSEGV"):
-            first_fault.find(work)
+        lines.remove(loaded)
+        assert first_fault.find(work).fault.text() == (
+            "b (when the program is loaded) failed: python died with SIGSEGV in stage run"
+        )
+        for left in ([], [loaded]):
+            lines[:] = left
+            with pytest.raises(CompileFailedError, match="SIGSEGV"):
+                first_fault.find(work)
 
 
 # Wrong usage.
@@ -448,3 +454,17 @@ def test_a_target_that_is_traced_or_dumped_keeps_its_flags(tmp_path):
     target = targets.parse("cpu")
     assert first_fault.traced("cpu").flags == (*target.flags, first_fault.TRACE)
     assert kernel_dump.dumping(target, tmp_path).flags[:-1] == target.flags
+
+
+def test_sync_counts_the_dispatches_that_prepare_weights_apart(capsys, tmp_path, monkeypatch):
+    (tmp_path / "packed.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        "    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.LayerNorm(64))\n"
+        "    return model.eval(), (torch.randn(8, 64),)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert main(["packed:make", "--sync"]) == 0
+    assert (
+        capsys.readouterr().out == "2 dispatches, 1 more prepare weights; the results are finite\n"
+    )

@@ -917,3 +917,15 @@ def test_comparison():
         values.compare("result 0", got, expected, rtol=1e-3, atol=1e-3)
     with pytest.raises(MlirfuseError, match="result 0 is 4xf32; expected 2x2xf32"):
         values.compare("result 0", got.reshape(4), expected, rtol=1, atol=1)
+
+
+def test_count_stock_alone_lists_the_kernels_of_stock(tmp_path, capsys):
+    model = tmp_path / "exp.mlir"
+    model.write_text(
+        "func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n"
+        "  %y = math.exp %x : tensor<8xf32>\n"
+        "  return %y : tensor<8xf32>\n}\n"
+    )
+    assert compile_main([str(model), "-o", str(tmp_path / "x.vmfb"), "--count-stock"]) == 0
+    shown = capsys.readouterr().err
+    assert "stock IREE's program, without fusion of ours: 1 kernel" in shown

@@ -11,7 +11,7 @@ from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Report
 from mlirfuse.explain import dot, ir_files, kernel_graph, model_explorer
 from mlirfuse.explain.graph import Edge, Graph, Group, Op, Output
-from mlirfuse.explain.kernels import op_kinds
+from mlirfuse.explain.kernels import kernel_lines, op_kinds
 from mlirfuse.explain.page_kernels import kernel_rows, stock_rows
 from mlirfuse.final_kernels import FinalKernel, Operand
 
@@ -117,13 +117,24 @@ def test_a_kernel_is_in_the_layer_of_the_ops_whose_layer_is_known():
     assert kernel_graph.of_report(entry).ops[0].layer == "b/0"
 
 
-def test_kinds_of_ops_are_named_once_and_without_constants():
-    made = dataclasses.replace(
-        kernel("x", *"abcd"),
-        op_names=("arith.constant", "linalg.matmul", "linalg.generic", "linalg.generic"),
-    )
+def test_kinds_of_ops_are_named_once():
+    names = ("linalg.matmul", "linalg.generic", "linalg.generic")
+    made = dataclasses.replace(kernel("x", *"abc"), op_names=names)
     assert op_kinds(made) == "linalg.matmul + linalg.generic"
-    assert op_kinds(dataclasses.replace(made, op_names=("arith.constant",))) == "arith.constant"
+
+
+def test_boundaries_that_differ_by_the_number_of_a_dispatch_are_one_line():
+    entry = compiled()
+    entry.boundaries = [
+        Boundary(
+            *(n, n + 1, f"main_dispatch_{n}_slow_memcpy", f"main_dispatch_{n + 1}_slow_memcpy"),
+            *((4, 8), "f32", 128, BoundaryReason.DATA_MOVEMENT),
+            detail="tensor.insert_slice",
+        )
+        for n in range(2)
+    ]
+    shown = "\n".join(kernel_lines(entry, "main$async"))
+    assert "#0 -> #1 (x2): 4x8xf32, 128 B (tensor.insert_slice)" in shown
 
 
 def test_graphs_in_files_have_kernels_and_reasons():
@@ -271,3 +282,46 @@ def test_browser_sorts_kernels_by_time(tmp_path, clicks, first):
     assert first in measured_rows[0]
     assert len(re.findall(r'class="node kernel timed', dom)) == 2
     assert "--heat:0.850" in dom
+
+
+def test_locations_are_shown_without_the_folder_of_installed_packages():
+    entry = compiled()
+    where = "/opt/venv/lib/python3.11/site-packages/transformers/models/gpt2/modeling.py:12:0"
+    entry.kernels = [kernel("x", where, layers=("h/0",))]
+    entry.boundaries = []
+    shown = "\n".join(kernel_lines(entry, "main$async"))
+    assert "linalg.generic at transformers/models/gpt2/modeling.py:12:0 (h.0)" in shown
+    assert "cannot find" not in explain.why(
+        entry,
+        "transformers/models/gpt2/modeling.py:12:0",
+        "transformers/models/gpt2/modeling.py:12",
+    )
+
+
+def test_kernels_of_scheduling_are_listed_with_a_hint():
+    entry = compiled()
+    packing = [
+        FinalKernel(f"_encoding_{n}_encode_4xf32", "", (), (), (), None, None) for n in (0, 0)
+    ]
+    fill = FinalKernel("__builtin_fill_i64", "", (), (), (), None, None)
+    entry.kernels = [*entry.kernels, *packing, fill]
+    shown = explain.text(entry)
+    assert "kernels made by IREE's scheduling (3)" in shown
+    assert "_encoding_0_encode_4xf32 (x2)" in shown
+    assert 'options={"freeze": True}' in shown
+    entry.kernels = [fill]
+    assert "freeze" not in explain.text(entry)
+    entry.kernels = []
+    assert "scheduling" not in explain.text(entry)
+
+
+def test_consecutive_kernels_of_one_kind_are_one_entry():
+    entry = compiled()
+    copies = [kernel(f"main_dispatch_{n}_slow_memcpy", "a:7", layers=("b",)) for n in range(3)]
+    entry.kernels = [*copies, kernel("main_dispatch_3_slow_memcpy", "a:8", layers=("b",))]
+    entry.boundaries = []
+    shown = [line for line in kernel_lines(entry, "main$async") if "#" in line]
+    assert shown == [
+        "    #0 to #2 main_dispatch_0_slow_memcpy: 1 op each, formed by IREE",
+        "    #3 main_dispatch_3_slow_memcpy: 1 op, formed by IREE",
+    ]

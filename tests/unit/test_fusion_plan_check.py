@@ -47,6 +47,8 @@ REFUSED = [
     (Code.SHAPE, conv(8, kernel=2.5), "kernel=3"),
     (Code.PADDING, conv(8, padding=-1), "padding=0"),
     (Code.PADDING, conv(8, padding=17, mode="transpose"), "padding=0"),
+    (Code.PADDING, conv(8, output_padding=1), "output_padding=0"),
+    (Code.PADDING, conv(8, stride=2, mode="transpose", output_padding=2), "output_padding=0"),
     (Code.FILTER_SIZE, conv(8, dilation=0), "dilation=1"),
     (Code.SHAPE, plan("attention 0", "1x2x8x16xf32"), "keys=None"),
     (Code.SHAPE, plan("matmul 0", "4x8xf32"), ""),
@@ -55,6 +57,7 @@ REFUSED = [
     (Code.MISSING_OP, plan("pasthru"), "mode=relu"),
     (Code.DTYPE, plan("matmul 8", "4x8xbf16", target="vulkan"), "input of f16"),
     (Code.SHAPE, plan("conv 3x3 8 transpose", "2x32x9x9xf32", target="vulkan"), ""),
+    (Code.SHAPE, plan("conv 3x3 p1 8", "2x9x9x256xf32", "NHWC", target="vulkan"), "padding=0"),
     (Code.SHAPE, plan("sum -> relu", "1x99xf32", target="vulkan"), "activation before reduce"),
     (Code.MODE, plan("batch_norm_backward per_activation", target="vulkan"), "mode=spatial"),
     (Code.LAYOUT, plan("batch_norm_backward", layout="NHWC", target="vulkan"), "layout NCHW"),
@@ -113,12 +116,32 @@ def test_combinations_of_miopen(text, dtype, target):
 
 
 @needs_triton
+@pytest.mark.parametrize(
+    ("target", "text", "fits"),
+    [
+        ("cuda:sm_90", "1x1", (False, False)),
+        ("cuda:sm_90", "3x3", (True, True)),
+        ("rocm:gfx942", "1x1", (False, False)),
+        ("rocm:gfx942", "3x3", (True, False)),
+        ("cpu", "1x1", (True, True)),
+    ],
+)
+def test_gathers_in_sums_that_iree_distributes(target, text, fits):
+    """Transposed convolutions of 128 channels, first and last."""
+    text = f"conv_transpose {text} s2 8"
+    first = plan(text, "2x128x9x9xf32", target=target)
+    last = plan(text, "2x9x9x128xf32", "NHWC", target=target)
+    assert (bool(first.check()), bool(last.check())) == fits
+
+
+@needs_triton
 @pytest.mark.parametrize("target", rules.TARGETS)
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize(
     "text",
     [
         "conv 3x3 s2 p1 16 transpose -> bias -> relu",
+        "conv_transpose 3x3 s2 p1 op1 16 -> bias -> relu",
         "conv 3x3 p1 16 g4 -> bias -> relu",
         "depthwise 3x3 p1 -> bias -> relu",
         "conv 1x1 16 g4",

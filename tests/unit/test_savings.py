@@ -31,8 +31,9 @@ def test_a_small_error_is_shown_beside_calibrated_times(error):
     shown = explain.text(report(decision()))
     assert "3 ops; saves 3.0 MiB of traffic, 21.0 us\n" in shown
     assert (
-        "savings: against stock IREE by a model of its fusion; times are estimates: the modelled"
-        " saving of 50 groups on a card is 12% off in the median, and 40% at the 90th percentile"
+        "savings: against stock IREE by a model of its fusion; times are estimates: the error"
+        " of the modelled saving of 50 groups on a card is 12% in the median, 40% at the 90th"
+        " percentile"
     ) in shown
 
 

@@ -42,7 +42,7 @@ UNREAD_ATTRIBUTE = "mlirfuse.unread"
 ROLE_ATTRIBUTE = "mlirfuse.role"
 """On such a call: the role of the kernel, a word of `kernel_roles`."""
 
-_OP = re.compile(rf"{re.escape(ops.OP_NAME_PREFIX)}\d+:(.+)")
+_OP = re.compile(rf"{re.escape(ops.OP_NAME_PREFIX)}(\d+):(.+)")
 
 _MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")
 
@@ -193,23 +193,24 @@ def sources(name: str, location: ir.Location) -> list[Source]:
       name: name of the op, for locations that `named_ops` did not make.
       location: its location.
     """
-    found: dict[Source, None] = {}
-    for op_name, part in _parts(name, location):
-        found[Source(op_name, ops.location_name(part), layer_of(part))] = None
-    return list(found)
+    found: dict[tuple[str, Source], None] = {}
+    for member, op_name, part in _parts("", name, location):
+        found[member, Source(op_name, ops.location_name(part), layer_of(part))] = None
+    return [source for _, source in found]
 
 
-def _parts(name: str, location: ir.Location) -> Iterator[tuple[str, ir.Location]]:
+def _parts(member: str, name: str, location: ir.Location) -> Iterator[tuple[str, str, ir.Location]]:
+    """Ordinals of the op among those of its groups, its name, and a location of it."""
     if isinstance(location, ir.FusedLoc):
         for part in location.locations:
-            yield from _parts(name, part)
+            yield from _parts(member, name, part)
     elif isinstance(location, ir.NameLoc) and (found := _OP.fullmatch(str(location.name_str))):
-        yield from _parts(found[1], location.child_loc)
+        yield from _parts(f"{member}.{found[1]}", found[2], location.child_loc)
     elif group_index(location) is not None:
         assert isinstance(location, ir.CallSiteLoc)
-        yield from _parts(name, location.callee)
+        yield from _parts(member, name, location.callee)
     else:
-        yield name, location
+        yield member, name, location
 
 
 def group_index(location: ir.Location) -> int | None:

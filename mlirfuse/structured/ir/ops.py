@@ -75,6 +75,7 @@ from mlirfuse.structured.ir.tensor_types import (
     num_elements,
     ranked,
     shape,
+    type_bytes,
 )
 from mlirfuse.structured.ir.values import (
     REGION,
@@ -168,6 +169,7 @@ __all__ = [
     "static_slice",
     "strip_views",
     "symbol_name",
+    "type_bytes",
     "users",
     "users_through_reshapes",
     "yielded_value",

@@ -78,6 +78,11 @@ def num_bytes(value: ir.Value, dynamic_size: int = 1) -> int:
     return _bytes(value.type, dynamic_size)
 
 
+def type_bytes(kind: ir.Type) -> int | None:
+    """Size of a tensor of a type, in bytes; None where a dimension is dynamic."""
+    return None if None in _decode_type(kind)[0] else _bytes(kind, 1)
+
+
 @functools.cache
 def _bytes(kind: ir.Type, dynamic_size: int) -> int:
     return (_elements(kind, dynamic_size) * _bits(_decode_type(kind)[1]) + 7) // 8
