@@ -11,8 +11,8 @@ from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.vector import executable, merge_sort, network_sort, radix_sort, row_selection
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
 from mlirfuse.kernels.vector.merge_network import comparators
-from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_sort import RowSort, SortOutput, View
 from mlirfuse.kernels.vector.sort_keys import INFINITY, INTEGERS, Key
 from mlirfuse.structured.ir import ops
