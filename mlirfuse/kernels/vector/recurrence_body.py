@@ -11,7 +11,8 @@ first walk over an iteration collects the parts of contractions that it needs.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
@@ -85,6 +86,8 @@ class StepBody(Pointwise):
             return super()._vector(value, axes, position)
         if ops.is_contraction(op):
             return self._contracted(op, axes, position)
+        if ops.num_elements(value) == 1 and ops.element_type(value).startswith("i"):
+            return self._counted(value)
         if op.name == SLICE:
             return self._of_slice(op, axes, position)
         if op.name in VIEWS:
@@ -134,6 +137,41 @@ class StepBody(Pointwise):
             read.append(axis)
         moved = dataclasses.replace(position, key=tuple(key), index=tuple(index))
         return self.vector(op.operands[0], tuple(read), moved)
+
+    def _counted(self, value: ir.Value) -> str:
+        """An integer that the iteration decides, in all lanes."""
+        found, kind = self.analysis.counter.of(value), ops.element_type(value)
+        if found is None:
+            raise Unsupported("an integer that an iteration computes")
+        place = self.writer.index(self._step * found.step + found.start)
+        cast = self.writer.value(f"arith.index_cast {place} : index to {kind}")
+        return self.writer.value(f"vector.broadcast {cast} : {kind} to {self.vector_type(kind)}")
+
+    def apply_inner(
+        self,
+        op: ir.Operation,
+        loops: Mapping[int, Any] | Sequence[Any],
+        values: dict[ir.Value, str],
+        position: Position,
+    ) -> None:
+        """Writes an op in the body of an elementwise op; see `Pointwise`."""
+        if op.name != "tensor.extract":
+            super().apply_inner(op, loops, values, position)
+            return
+        tensor, *indices = op.operands
+        index, read = list(position.index), list[int | None]()
+        for value in indices:
+            found, at = self.analysis.counter.of(value), ops.defining_op(value)
+            if found is not None:
+                read.append(len(index))
+                index.append(self._step * found.step + found.start)
+            elif at is not None and at.name == "linalg.index":
+                read.append(loops[at.attributes["dim"].value])
+            else:
+                raise Unsupported("elements at indices that an iteration computes")
+        key = (*position.key, *map(str, index[len(position.index) :]))
+        moved = dataclasses.replace(position, key=key, index=tuple(index))
+        values[op.results[0]] = self.vector(tensor, tuple(read), moved)
 
     def _no_state(self, state: State, position: Position) -> str:
         raise Unsupported("a state before the first iteration")
