@@ -414,6 +414,29 @@ func.func @bytes_with_a_scale(%a: tensor<7x29xi8>, %s: tensor<40xf32>) -> tensor
 
 // -----
 
+// Of several rows the image is widened by vectors into a buffer, whose pairs are broadcast; those
+// behind the last vector are widened one by one.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: %[[BUFFER:.*]] = memref.alloca() {{.*}} : memref<{{.*}}xi32>
+// CHECK: %[[ROW:.*]] = arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
+// CHECK: %[[WORDS:.*]] = vector.bitcast %[[ROW]] : vector<16xi16> to vector<8xi32>
+// CHECK: vector.store %[[WORDS]], %[[BUFFER]]
+// CHECK: arith.extsi {{.*}} : vector<2xi8> to vector<2xi16>
+// CHECK: arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
+// CHECK: memref.load %[[BUFFER]]
+// CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// CHECK-LABEL: @bytes_of_several_rows
+func.func @bytes_of_several_rows(%a: tensor<24x35xi8>) -> tensor<24x16xi32> {
+  %b = arith.constant dense<2> : tensor<35x16xi8>
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<24x16xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<24x16xi32>) -> tensor<24x16xi32>
+  %c = linalg.matmul ins(%a, %b : tensor<24x35xi8>, tensor<35x16xi8>) outs(%f : tensor<24x16xi32>) -> tensor<24x16xi32>
+  return %c : tensor<24x16xi32>
+}
+
+// -----
+
 // VNNI multiplies unsigned bytes of the image: signed ones are shifted, and the accumulators start
 // from 128 times the sums of the filter's columns.
 // VNNI-LABEL: hal.executable.source private @vector_kernel_

@@ -23,6 +23,7 @@ from mlirfuse.kernels.vector import (
     register_tiles,
     repeated,
     transposed_filter,
+    widened_groups,
     windowed,
 )
 from mlirfuse.kernels.vector.dense import Dense, DenseKernel, InPlace
@@ -51,6 +52,7 @@ from mlirfuse.kernels.vector.transposed_filter import (
     WidenedTransposedKernel,
 )
 from mlirfuse.kernels.vector.widened import WidenedKernel, is_widened
+from mlirfuse.kernels.vector.widened_groups import WidenedGroupsKernel
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -312,7 +314,9 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
             return _KERNELS[turns, is_widened(problem, device)](problem, device, flat=flat).write(
                 entry
             )
-        return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
+        words = widened_groups.is_widened(problem, product, kinds, device)
+        grouped = WidenedGroupsKernel if words else GroupedKernel
+        return grouped(problem, device, product, kinds, flat=flat).write(entry)
 
     def write(*, flat: bool) -> VectorKernel:
         packs = problem.in_place is None
