@@ -253,6 +253,39 @@ func.func @no_kernel_one_row(%a: tensor<5x33xf32>, %b: tensor<5x29x33xf32>, %s: 
 
 // -----
 
+// Pairs of bf16 are words of the squares, and stay pairs in the panel. So few rows are not packed for
+// tile registers either.
+// VNNI-LABEL: hal.executable.source private @vector_kernel_
+// VNNI: %[[PANEL:.*]] = memref.alloca() {{.*}} : memref<{{.*}}xbf16>
+// VNNI: %[[PAIRS:.*]] = vector.bitcast {{.*}} : vector<32xbf16> to vector<16xi32>
+// VNNI: vector.shuffle {{.*}} : vector<16xi32>, vector<16xi32>
+// VNNI: vector.store {{.*}}, %[[PANEL]]
+// VNNI: vector.load %[[PANEL]]
+// VNNI: llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"
+// VNNI-LABEL: @pairs_transposed
+// VNNI: flow.dispatch @vector_kernel_{{.*}}(%arg0, %arg1)
+// AMX-LABEL: @pairs_transposed
+// AMX: flow.dispatch @vector_kernel_{{.*}}(%arg0, %arg1)
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @pairs_transposed(%a: tensor<20x65xbf16>, %b: tensor<29x65xbf16>) -> tensor<20x29xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<20x29xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<20x29xf32>) -> tensor<20x29xf32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<20x65xbf16>, tensor<29x65xbf16>) outs(%f : tensor<20x29xf32>) {
+  ^bb0(%i: bf16, %j: bf16, %o: f32):
+    %p = arith.extf %i : bf16 to f32
+    %q = arith.extf %j : bf16 to f32
+    %m = arith.mulf %p, %q : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<20x29xf32>
+  return %c : tensor<20x29xf32>
+}
+
+// -----
+
 // f16 times f32: each operand is widened as it is read.
 // CHECK-LABEL: hal.executable.source private @vector_kernel_
 // CHECK: arith.extf {{.*}} : vector<8xf16> to vector<8xf32>

@@ -128,7 +128,9 @@ def cases():
         matmul("transposed_long", 20, 130, 700, b="nk"),
         matmul("transposed_long_and_many_rows", 70, 130, 700, b="nk"),
         matmul("transposed_f16", 21, 50, 45, "f16", b="nk"),
-        matmul("transposed_bf16", 21, 50, 45, "bf16", b="nk", fires={}),
+        matmul("transposed_bf16", 21, 50, 45, "bf16", b="nk"),
+        matmul("transposed_bf16_long", 20, 130, 1401, "bf16", b="nk"),
+        matmul("transposed_bf16_between", 6, 19, 40, "bf16", a="mgk", b="ngk", c="gmn", batch=3),
         matmul("transposed_mixed", 21, 50, 45, "bf16", b="nk", other="f32"),
         matmul("transposed_to_columns", 21, 50, 45, b="nk", c="nm"),
         *(
@@ -187,6 +189,7 @@ NARROW = (
     *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
     *("reordered", "reordered_residual", "transposed_in_batches", "transposed_long"),
     *("transposed_between", "transposed_f16", "transposed_mixed", "transposed_to_columns"),
+    "transposed_bf16",
     *("bf16_times_f32", "f32_times_f16_constant", "f16_times_f32"),
 )
 """The cases that are run for smaller vectors than this machine's."""

@@ -49,6 +49,7 @@ from mlirfuse.kernels.vector.tiled import PACKED, SUMS, Tiled, Window
 from mlirfuse.kernels.vector.tiles import NotFlat
 from mlirfuse.kernels.vector.transposed_filter import (
     TransposedFilterKernel,
+    TransposedGroupsKernel,
     WidenedTransposedKernel,
 )
 from mlirfuse.kernels.vector.widened import WidenedKernel, is_widened
@@ -279,7 +280,8 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     channel_step = channel_distance(found, image)
     kinds = operands_of(found.op, found.loops.image, found.loops.filter)
     rows = math.prod(tiled.extents[: max(1, len(found.loops.m_loops))])
-    if channel_step == 1 and tiled.one_tap:
+    packs = rows >= MIN_PACKED_ROWS or constant_root(found.filter) is not None
+    if channel_step == 1 and tiled.one_tap and packs:
         product = products.of_tiles(kinds, device, rows=rows)
         if product is not None:
             tile = matrix.register_tile(tiled.extents[-1], device)
@@ -291,7 +293,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     product = products.choose(kinds, device, has_channels=channel_step != 0)
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
-    in_place = _in_place(found, device) if product is None else None
+    in_place = _in_place(found, product, device)
     turns = in_place is not None and in_place.column_step != 1
     tile = register_tiles.choose(
         rows if tiled.one_tap else tiled.class_width,
@@ -300,7 +302,9 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         device,
         row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
         transposes=tiled.has_contiguous_pixels,
-        max_vectors=transposed_filter.max_vectors(depth, device) if turns else MAX_TILE_VECTORS,
+        max_vectors=transposed_filter.max_vectors(depth // group, device)
+        if turns
+        else MAX_TILE_VECTORS,
     )
     problem = _problem(found, tiled, image, device, kinds, tile, depth)
     problem = dataclasses.replace(problem, in_place=in_place)
@@ -316,6 +320,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
             )
         words = widened_groups.is_widened(problem, product, kinds, device)
         grouped = WidenedGroupsKernel if words else GroupedKernel
+        grouped = TransposedGroupsKernel if turns else grouped
         return grouped(problem, device, product, kinds, flat=flat).write(entry)
 
     def write(*, flat: bool) -> VectorKernel:
@@ -365,7 +370,7 @@ _KERNELS = {
 """Kernels of f32 accumulators, by whether they transpose the filter, and widen the image."""
 
 
-def _in_place(found: Analysis, device: CpuDevice) -> InPlace | None:
+def _in_place(found: Analysis, product: Product | None, device: CpuDevice) -> InPlace | None:
     """The filter as it is, where it need not be packed; None where it is packed.
 
     One that is computed by each call is packed in each call. So it is read in place where there are
@@ -388,10 +393,10 @@ def _in_place(found: Analysis, device: CpuDevice) -> InPlace | None:
     groups = tuple(steps[loop] for loop in roles.group_loops)
     place = InPlace(found.filter, steps[roles.channel_loop], groups, steps[roles.n_loop])
     rows = math.prod(size or 1 for size in found.pixels)
-    if loops[-1] == roles.channel_loop:
-        is_few = rows < MIN_PACKED_ROWS
-        return place if is_few or transposed_filter.holds(found.in_channels, device) else None
-    if loops[-1] != roles.n_loop:
+    if loops[-1] == roles.channel_loop and (product is None or product.operand == "bf16"):
+        words = found.in_channels if product is None else -(-found.in_channels // product.group)
+        return place if rows < MIN_PACKED_ROWS or transposed_filter.holds(words, device) else None
+    if loops[-1] != roles.n_loop or product is not None:
         return None
     distance = math.gcd(place.channel_step * ops.element_bits(found.filter) // 8, CACHE_WAY_BYTES)
     if rows >= MIN_PACKED_ROWS and found.in_channels * distance > device.l2_bytes // 2:

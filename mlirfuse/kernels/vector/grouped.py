@@ -65,15 +65,18 @@ class GroupedKernel(DenseKernel):
     ) -> list[str]:
         """Writes the loop over groups of input channels, and the group that is not whole."""
         dense, group = self.dense, self.product.group
-        wide = self.tile.vectors * self.lanes
         at = self._moved(at, dense.group_steps)
-        weights = self.weights * (dense.taps * dense.depth * wide)
-        self._filter_start = weights + tap * (dense.depth * wide)
+        self._filter_start, _ = self._weights_at(tap)
         rest = 0 if self.partial else dense.channels % group
         whole = Linear(constant=dense.channels - rest)
         stop = self.stop if self.partial else whole
         sums = self._write_groups(start, rows, at, stop, sums)
         return self._step(start, rows, at, whole, rest, sums) if rest else sums
+
+    def _weights_at(self, tap: Linear) -> tuple[Linear, int]:
+        dense, wide = self.dense, self.tile.vectors * self.lanes
+        weights = self.weights * (dense.taps * dense.depth * wide)
+        return weights + tap * (dense.depth * wide), wide
 
     def _write_groups(
         self, start: Linear, rows: int, at: Linear, stop: Linear, sums: list[str]

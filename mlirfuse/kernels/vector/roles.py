@@ -62,9 +62,9 @@ def _min_rows(op: ir.Operation, weight: int, columns: Sequence[int], reduced: Se
         return MIN_PACKED_ROWS
     if last in columns:
         return 1
-    # Others are not widened: they are multiplied in pairs or fours, from a packed operand.
-    widened = ops.element_type(op.operands[weight]) in ("f16", "f32")
-    return MIN_TRANSPOSED_ROWS if widened else MIN_PACKED_ROWS
+    # Bytes are multiplied in pairs or fours, from a packed operand.
+    is_float = ops.element_type(op.operands[weight]) in ("f16", "bf16", "f32")
+    return MIN_TRANSPOSED_ROWS if is_float else MIN_PACKED_ROWS
 
 
 def _count(op: ir.Operation, loops: tuple[int, ...]) -> int:

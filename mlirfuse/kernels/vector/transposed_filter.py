@@ -5,7 +5,8 @@
       for each tile of pixels: an element of the image times vectors of the transposed filter
 
 The scores of attention, `q @ k^T`, are such contractions for each head: with few rows a packed copy
-of the filter in memory takes as long as the product.
+of the filter in memory takes as long as the product. Where an instruction multiplies pairs of bf16,
+each pair is one word of a square.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.dense import DenseKernel
-from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.executable import VectorKernel, memref
+from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.register_tiles import MAX_TILE_VECTORS
 from mlirfuse.kernels.vector.transposition import transposed
 from mlirfuse.kernels.vector.widened import WidenedKernel
@@ -41,16 +43,16 @@ channels are multiples of a vector: 64 times 4x64x64 takes 28.8 us, 32.3 here (Z
 and 4x20x50 takes 20.3, 16.3 here."""
 
 
-def holds(channels: int, device: CpuDevice) -> bool:
-    """Whether a panel holds all channels; else many rows pay for a packed filter."""
-    return channels * device.vector_bytes * MIN_VECTORS <= PANEL_BYTES
+def holds(words: int, device: CpuDevice) -> bool:
+    """Whether a panel holds all channels, as words; else many rows pay for a packed filter."""
+    return words * device.vector_bytes * MIN_VECTORS <= PANEL_BYTES
 
 
-def max_vectors(channels: int, device: CpuDevice) -> int:
+def max_vectors(words: int, device: CpuDevice) -> int:
     """The most vectors of columns whose panel holds all channels; any where it holds none so."""
-    if not holds(channels, device):
+    if not holds(words, device):
         return MAX_TILE_VECTORS
-    return PANEL_BYTES // (channels * device.vector_bytes)
+    return PANEL_BYTES // (words * device.vector_bytes)
 
 
 def is_left_to_iree(op: ir.Operation, loops: ConvolutionLoops, device: CpuDevice) -> bool:
@@ -84,9 +86,15 @@ class TransposedFilterKernel(DenseKernel):
         depth = self._panel_channels()
         if depth < self.dense.channels and not self._holds_partial_sums():
             raise Unsupported("a long filter that is transposed, before another result than sums")
-        self._panel_type = f"memref<{depth * self._wide}xf32>"
+        size = -(-depth // self.step) * self.step * self._wide
+        self._panel_type = f"memref<{size}x{self._panel_element}>"
         self._panel = self.writer.stack(self._panel_type, use="transposed filter")
         return super().write(entry)
+
+    @property
+    def _panel_element(self) -> str:
+        """The element type of the panel: pairs of bf16 are multiplied as such, others are f32."""
+        return "f32" if self.step == 1 else "bf16"
 
     @property
     def _wide(self) -> int:
@@ -95,11 +103,12 @@ class TransposedFilterKernel(DenseKernel):
 
     def _panel_channels(self) -> int:
         """Input channels of a panel, in a few blocks of about the same size."""
-        channels, fit = self.dense.channels, PANEL_BYTES // (4 * self._wide)
+        channels, unit = self.dense.channels, self.lanes * self.step
+        fit = PANEL_BYTES // (4 * self._wide) * self.step
         if channels <= fit:
             return channels
-        blocks = -(-channels // (fit // self.lanes * self.lanes))
-        return -(-channels // (blocks * self.lanes)) * self.lanes
+        blocks = -(-channels // (fit // unit * unit))
+        return -(-channels // (blocks * unit)) * unit
 
     def _channel_block(self, size: int) -> int:
         return self._panel_channels()
@@ -110,9 +119,9 @@ class TransposedFilterKernel(DenseKernel):
 
     def _transpose_filter(self) -> None:
         """Writes the transposition of the current tile of columns and block of channels."""
-        writer, lanes = self.writer, self.lanes
+        writer, lanes, square = self.writer, self.lanes, self.lanes * self.step
         count = (self.stop + self.start * -1).constant
-        whole = count // lanes * lanes
+        whole = count // square * square
 
         def vector(number: str, _: list[str]) -> list[str]:
             first = self.column + linear(number) * lanes
@@ -121,11 +130,11 @@ class TransposedFilterKernel(DenseKernel):
                 last = self.dense.columns - 1
                 columns = [linear(writer.binary("minui", column, last)) for column in columns]
 
-            def square(channel: str, _: list[str]) -> list[str]:
-                self._write_square(columns, linear(number), linear(channel), lanes)
+            def part(channel: str, _: list[str]) -> list[str]:
+                self._write_square(columns, linear(number), linear(channel), square)
                 return []
 
-            writer.loop(0, whole, lanes, [], [], square)
+            writer.loop(0, whole, square, [], [], part)
             if whole < count:
                 self._write_square(columns, linear(number), linear(whole), count - whole)
             return []
@@ -138,36 +147,60 @@ class TransposedFilterKernel(DenseKernel):
         """Writes the transposition of some channels, counted from the block's first one."""
         in_place = self.dense.in_place
         assert in_place is not None
-        element = str(ir.RankedTensorType(self.filter).element_type)
         at = self._moved(self.start + channel, in_place.group_steps)
-        held = [
-            self.math.widened(
-                self.body.load(
-                    self.packed,
-                    self.filter,
-                    at + column * in_place.column_step,
-                    self._first_lanes(count),
-                ),
-                element,
-            )
-            for column in columns
-        ]
-        for n, name in enumerate(transposed(self.writer, held, "f32", self.lanes)[:count]):
-            place = (channel + n) * self._wide + vector * self.lanes
+        held = [self._words(at + column * in_place.column_step, count) for column in columns]
+        element = "f32" if self.step == 1 else "i32"
+        found = transposed(self.writer, held, element, self.lanes)
+        for n, name in enumerate(found[: -(-count // self.step)]):
+            place = (channel + n * self.step) * self._wide + vector * (self.lanes * self.step)
+            kind = f"vector<{self.lanes * self.step}x{self._panel_element}>"
+            if self.step > 1:
+                words = self.body.vector_type("i32")
+                name = self.writer.value(f"vector.bitcast {name} : {words} to {kind}")
             self.writer.line(
                 f"vector.store {name}, {self._panel}[{self.writer.index(place)}] :"
-                f" {self._panel_type}, {self.kind}"
+                f" {self._panel_type}, {kind}"
             )
+
+    def _words(self, at: Linear, count: int) -> str:
+        """Adjacent channels of a column: as f32, or each pair as an i32; zeros after `count`."""
+        if self.step == 1:
+            element = str(ir.RankedTensorType(self.filter).element_type)
+            mask = self._first_lanes(count)
+            return self.math.widened(self.body.load(self.packed, self.filter, at, mask), element)
+        writer, size = self.writer, self.lanes * self.step
+        place, kind = f"{self.packed}[{writer.index(at)}]", f"vector<{size}x{self._panel_element}>"
+        source = memref(self.filter)
+        if count == size:
+            pairs = writer.value(f"vector.load {place} : {source}, {kind}")
+        else:
+            lanes = f"vector<{size}xi1>"
+            mask = writer.hoisted(f"vector.constant_mask [{count}] : {lanes}")
+            zero = writer.constant("dense<0.0>", kind)
+            pairs = writer.value(
+                f"vector.maskedload {place}, {mask}, {zero} : {source}, {lanes}, {kind} into {kind}"
+            )
+        return writer.value(f"vector.bitcast {pairs} : {kind} to {self.body.vector_type('i32')}")
 
     def _weights_at(self, tap: Linear) -> tuple[Linear, int]:
         return self.start * -self._wide, self._wide
 
     def _weights(self, at: Linear, vector: int) -> str:
-        place = self.writer.index(at + vector * self.lanes)
-        return self.writer.value(
-            f"vector.load {self._panel}[{place}] : {self._panel_type}, {self.kind}"
-        )
+        return self._of_panel(at + vector * self.lanes)
+
+    def _of_panel(self, at: Linear) -> str:
+        """A vector of transposed channels."""
+        kind = f"vector<{self.lanes * self.step}x{self._panel_element}>"
+        place = self.writer.index(at)
+        return self.writer.value(f"vector.load {self._panel}[{place}] : {self._panel_type}, {kind}")
 
 
 class WidenedTransposedKernel(TransposedFilterKernel, WidenedKernel):
     """Writes one kernel whose image is widened by vectors, too."""
+
+
+class TransposedGroupsKernel(TransposedFilterKernel, GroupedKernel):
+    """Writes one kernel that multiplies pairs of bf16."""
+
+    def _filter(self, at: Linear) -> str:
+        return self._of_panel(at)
