@@ -40,11 +40,10 @@ func.func @constant_and_relu(%a: tensor<61x29xf32>) -> tensor<61x40xf32> {
 
 // -----
 
-// The contraction alone; its second operand is packed in each call, for 64 rows.
+// The contraction alone; its second operand is transposed on the stack, in f32.
 // CHECK-LABEL: @computed_and_transposed
 // CHECK-SAME: %[[A:.*]]: tensor<32x64xf16>, %[[B:.*]]: tensor<24x32xf16>
-// CHECK: %[[P:.*]] = tensor.collapse_shape {{.*}} into tensor<768xf16>
-// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[P]])
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[B]])
 #a = affine_map<(m, n, k) -> (k, m)>
 #b = affine_map<(m, n, k) -> (n, k)>
 #c = affine_map<(m, n, k) -> (m, n)>
@@ -119,26 +118,195 @@ func.func @few_rows_of_f16(%a: tensor<2x40xf16>) -> tensor<2x24xf32> {
 
 // -----
 
-// For fewer rows packing takes too large a part of the time.
+// Channels that are contiguous in a computed filter are transposed on the stack: squares of 8x8, and
+// a masked one at the end of K. Rows beyond the last column are those of the last one.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK-DAG: %[[PANEL:.*]] = memref.alloca() {{.*}} : memref<528xf32>
+// CHECK-DAG: %[[LAST:.*]] = arith.constant 28 : index
+// CHECK: arith.minui %{{.*}}, %[[LAST]]
+// CHECK: vector.load {{.*}} : memref<957xf32>, vector<8xf32>
+// CHECK: vector.shuffle
+// CHECK: vector.store {{.*}}, %[[PANEL]]
+// CHECK: vector.maskedload {{.*}} : memref<957xf32>
+// CHECK: vector.load %[[PANEL]]
+// CHECK: vector.fma
+// CHECK-LABEL: @transposed_on_the_stack
+// CHECK-SAME: %[[A:.*]]: tensor<9x33xf32>, %[[B:.*]]: tensor<29x33xf32>
+// CHECK-NEXT: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[B]])
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @transposed_on_the_stack(%a: tensor<9x33xf32>, %b: tensor<29x33xf32>) -> tensor<9x29xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<9x29xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<9x29xf32>) -> tensor<9x29xf32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<9x33xf32>, tensor<29x33xf32>) outs(%f : tensor<9x29xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<9x29xf32>
+  return %c : tensor<9x29xf32>
+}
+
+// -----
+
+// A panel holds 256 channels of two vectors: for many rows a longer filter is packed.
+// CHECK-LABEL: @packed_for_many_rows
+// CHECK-SAME: %[[A:.*]]: tensor<32x257xf32>, %[[B:.*]]: tensor<16x257xf32>
+// CHECK: %[[P:.*]] = tensor.collapse_shape {{.*}} into tensor<4112xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[P]])
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @packed_for_many_rows(%a: tensor<32x257xf32>, %b: tensor<16x257xf32>) -> tensor<32x16xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x16xf32>) -> tensor<32x16xf32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<32x257xf32>, tensor<16x257xf32>) outs(%f : tensor<32x16xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<32x16xf32>
+  return %c : tensor<32x16xf32>
+}
+
+// -----
+
+// With few rows IREE's own code for whole vectors is faster, in a group too.
 // WHY-LABEL: @no_kernel_few_rows
 // WHY: matmul_vector_kernel
-// WHY-NEXT: the kernel cannot compute a computed filter of few rows
+// WHY-NEXT: IREE has code for a transposed filter of few rows and whole vectors
 // CHECK-LABEL: @no_kernel_few_rows
 // CHECK-NOT: flow.dispatch @
 #a = affine_map<(m, n, k) -> (m, k)>
 #b = affine_map<(m, n, k) -> (n, k)>
 #c = affine_map<(m, n, k) -> (m, n)>
-func.func @no_kernel_few_rows(%a: tensor<31x32xf32>, %b: tensor<24x32xf32>, %s: tensor<31x24xf32>) -> tensor<31x24xf32> {
-  %y = flow.dispatch.region -> (tensor<31x24xf32>) {
-    %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<31x32xf32>, tensor<24x32xf32>) outs(%s : tensor<31x24xf32>) {
+func.func @no_kernel_few_rows(%a: tensor<7x32xf32>, %b: tensor<24x32xf32>, %s: tensor<7x24xf32>) -> tensor<7x24xf32> {
+  %y = flow.dispatch.region -> (tensor<7x24xf32>) {
+    %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<7x32xf32>, tensor<24x32xf32>) outs(%s : tensor<7x24xf32>) {
     ^bb0(%i: f32, %j: f32, %o: f32):
       %m = arith.mulf %i, %j : f32
       %t = arith.addf %o, %m : f32
       linalg.yield %t : f32
-    } -> tensor<31x24xf32>
-    flow.return %c : tensor<31x24xf32>
+    } -> tensor<7x24xf32>
+    flow.return %c : tensor<7x24xf32>
   }
-  return %y : tensor<31x24xf32>
+  return %y : tensor<7x24xf32>
+}
+
+// -----
+
+// Partial sums of blocks of K would be in the result's memory, which has f16.
+// WHY-LABEL: @no_kernel_long_to_f16
+// WHY: matmul_vector_kernel
+// WHY-NEXT: {{.*}}a long filter that is transposed, before another result than sums
+// CHECK-LABEL: @no_kernel_long_to_f16
+// CHECK-NOT: flow.dispatch @
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id = affine_map<(m, n) -> (m, n)>
+func.func @no_kernel_long_to_f16(%a: tensor<9x257xf32>, %b: tensor<24x257xf32>, %s: tensor<9x24xf32>) -> tensor<9x24xf16> {
+  %y = flow.dispatch.region -> (tensor<9x24xf16>) {
+    %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<9x257xf32>, tensor<24x257xf32>) outs(%s : tensor<9x24xf32>) {
+    ^bb0(%i: f32, %j: f32, %o: f32):
+      %m = arith.mulf %i, %j : f32
+      %t = arith.addf %o, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<9x24xf32>
+    %e = tensor.empty() : tensor<9x24xf16>
+    %d = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<9x24xf32>) outs(%e : tensor<9x24xf16>) {
+    ^bb0(%i: f32, %o: f16):
+      %t = arith.truncf %i : f32 to f16
+      linalg.yield %t : f16
+    } -> tensor<9x24xf16>
+    flow.return %d : tensor<9x24xf16>
+  }
+  return %y : tensor<9x24xf16>
+}
+
+// -----
+
+// One row has as many exchanges as elements to multiply.
+// WHY-LABEL: @no_kernel_one_row
+// WHY: matmul_vector_kernel
+// WHY-NEXT: the kernel cannot compute a computed filter of few rows
+// CHECK-LABEL: @no_kernel_one_row
+// CHECK-NOT: flow.dispatch @
+#a = affine_map<(g, n, k) -> (g, k)>
+#b = affine_map<(g, n, k) -> (g, n, k)>
+#c = affine_map<(g, n, k) -> (g, n)>
+func.func @no_kernel_one_row(%a: tensor<5x33xf32>, %b: tensor<5x29x33xf32>, %s: tensor<5x29xf32>) -> tensor<5x29xf32> {
+  %y = flow.dispatch.region -> (tensor<5x29xf32>) {
+    %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<5x33xf32>, tensor<5x29x33xf32>) outs(%s : tensor<5x29xf32>) {
+    ^bb0(%i: f32, %j: f32, %o: f32):
+      %m = arith.mulf %i, %j : f32
+      %t = arith.addf %o, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<5x29xf32>
+    flow.return %c : tensor<5x29xf32>
+  }
+  return %y : tensor<5x29xf32>
+}
+
+// -----
+
+// Pairs of bf16 are words of the squares, and stay pairs in the panel. So few rows are not packed for
+// tile registers either.
+// VNNI-LABEL: hal.executable.source private @vector_kernel_
+// VNNI: %[[PANEL:.*]] = memref.alloca() {{.*}} : memref<{{.*}}xbf16>
+// VNNI: %[[PAIRS:.*]] = vector.bitcast {{.*}} : vector<32xbf16> to vector<16xi32>
+// VNNI: vector.shuffle {{.*}} : vector<16xi32>, vector<16xi32>
+// VNNI: vector.store {{.*}}, %[[PANEL]]
+// VNNI: vector.load %[[PANEL]]
+// VNNI: llvm.call_intrinsic "llvm.x86.avx512bf16.dpbf16ps.512"
+// VNNI-LABEL: @pairs_transposed
+// VNNI: flow.dispatch @vector_kernel_{{.*}}(%arg0, %arg1)
+// AMX-LABEL: @pairs_transposed
+// AMX: flow.dispatch @vector_kernel_{{.*}}(%arg0, %arg1)
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (n, k)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @pairs_transposed(%a: tensor<20x65xbf16>, %b: tensor<29x65xbf16>) -> tensor<20x29xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<20x29xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<20x29xf32>) -> tensor<20x29xf32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<20x65xbf16>, tensor<29x65xbf16>) outs(%f : tensor<20x29xf32>) {
+  ^bb0(%i: bf16, %j: bf16, %o: f32):
+    %p = arith.extf %i : bf16 to f32
+    %q = arith.extf %j : bf16 to f32
+    %m = arith.mulf %p, %q : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<20x29xf32>
+  return %c : tensor<20x29xf32>
+}
+
+// -----
+
+// f16 times f32: each operand is widened as it is read.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: arith.extf {{.*}} : vector<8xf16> to vector<8xf32>
+// CHECK: vector.fma
+// CHECK-LABEL: @mixed_types
+// CHECK: flow.dispatch @vector_kernel_{{.*}} : (tensor<5x33xf16>, tensor<33x29xf32>) -> tensor<5x29xf32>
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+func.func @mixed_types(%a: tensor<5x33xf16>, %b: tensor<33x29xf32>, %s: tensor<5x29xf32>) -> tensor<5x29xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x29xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5x29xf32>) -> tensor<5x29xf32>
+  %c = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %b : tensor<5x33xf16>, tensor<33x29xf32>) outs(%f : tensor<5x29xf32>) {
+  ^bb0(%i: f16, %j: f32, %o: f32):
+    %p = arith.extf %i : f16 to f32
+    %m = arith.mulf %p, %j : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<5x29xf32>
+  return %c : tensor<5x29xf32>
 }
 
 // -----
@@ -275,6 +443,29 @@ func.func @bytes_with_a_scale(%a: tensor<7x29xi8>, %s: tensor<40xf32>) -> tensor
     linalg.yield %t : f32
   } -> tensor<7x40xf32>
   return %y : tensor<7x40xf32>
+}
+
+// -----
+
+// Of several rows the image is widened by vectors into a buffer, whose pairs are broadcast; those
+// behind the last vector are widened one by one.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: %[[BUFFER:.*]] = memref.alloca() {{.*}} : memref<{{.*}}xi32>
+// CHECK: %[[ROW:.*]] = arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
+// CHECK: %[[WORDS:.*]] = vector.bitcast %[[ROW]] : vector<16xi16> to vector<8xi32>
+// CHECK: vector.store %[[WORDS]], %[[BUFFER]]
+// CHECK: arith.extsi {{.*}} : vector<2xi8> to vector<2xi16>
+// CHECK: arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
+// CHECK: memref.load %[[BUFFER]]
+// CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"
+// CHECK-LABEL: @bytes_of_several_rows
+func.func @bytes_of_several_rows(%a: tensor<24x35xi8>) -> tensor<24x16xi32> {
+  %b = arith.constant dense<2> : tensor<35x16xi8>
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<24x16xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<24x16xi32>) -> tensor<24x16xi32>
+  %c = linalg.matmul ins(%a, %b : tensor<24x35xi8>, tensor<35x16xi8>) outs(%f : tensor<24x16xi32>) -> tensor<24x16xi32>
+  return %c : tensor<24x16xi32>
 }
 
 // -----

@@ -93,6 +93,7 @@ _NAMES = (
     "row_vector_kernel",
     "scan_fusion",
     "recurrence_triton_kernel",
+    "recurrence_vector_kernel",
     "scan_triton_kernel",
     "scan_vector_kernel",
     "scatter_fusion",

@@ -7,10 +7,11 @@
 
 Root: the region, whichever pass formed it, or the contraction alone. One contraction of f16, bf16
 or f32 with f32 accumulators, or of i8 with i32 ones, of any static M, N and K, any batches, and any
-order of their dimensions. The packed operand is the constant one. Of two computed ones the second
-is read in place where its columns are contiguous and the cache holds them, or is packed in each
-call where it pays for the rows of the first. Any elementwise epilogue, several results. With AMX,
-16 rows or more of bf16 or i8 are multiplied by tile registers.
+order of their dimensions; one operand may be f16 or bf16 where the other is f32. The packed operand
+is the constant one. Of two computed ones the second is read in place where its columns are
+contiguous and the cache holds them, is transposed on the stack where K is contiguous, or is packed
+in each call where it pays for the rows of the first. Any elementwise epilogue, several results.
+With AMX, 16 rows or more of bf16 or i8 are multiplied by tile registers.
 Numerics: reassociating (accumulation in blocks); integers exact.
 Source: Goto and van de Geijn, Anatomy of high-performance matrix multiplication, 2008.
 """
@@ -23,7 +24,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders.reshape_builder import form_unmerged_region
 from mlirfuse.core import Match, NoMatch, PassContext
-from mlirfuse.kernels.vector import convolution, passes, products
+from mlirfuse.kernels.vector import convolution, passes
 from mlirfuse.kernels.vector.roles import classify_contraction
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import contractions, epilogues
@@ -39,7 +40,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     if not convolution.takes(root, classify_contraction):
         return None
-    if products.is_left_to_iree(root, ctx.target.cpu):
+    if convolution.left_to_iree(root, classify_contraction, ctx.target.cpu):
         return None
     return Match(root, tuple(epilogues.with_epilogue(root, ctx.target.max_operands)))
 

@@ -15,7 +15,8 @@ number and both zeros are equal; a comparator says so itself.
 
 Short rows are in lanes, sorted by a network; longer ones, too, by merges of such blocks; where rows
 are few or very long, each is sorted by the digits of its keys. The first elements of long rows are
-selected by comparing vectors with the last of the best so far. A model of the cycles chooses.
+selected by comparing vectors with the last of the best so far: few are kept in order in registers,
+others are collected and sorted. A model of the cycles chooses.
 
 Numerics: exact. `oge` and `ole` of floats give no order of NaN, and the place of NaN in IREE's
 result depends on all elements: here NaN is the largest number. An element of `topk` that is the

@@ -28,6 +28,7 @@ DEFAULT: tuple[str, ...] = (
     "contraction_init_rewrite",
     # Before the iterations of a loop become several.
     "recurrence_triton_kernel",
+    "recurrence_vector_kernel",
     "loop_unrolling_rewrite",
     # Before anything asks whether the kernels can compute its maps.
     "window_gather_rewrite",

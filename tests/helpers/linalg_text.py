@@ -103,9 +103,13 @@ class Function:
         filled = self._filled(shape)
         summed = tuple(sorted({*a.axes, *b.axes} - set(axes)))
         kinds = ["parallel"] * len(axes) + ["reduction"] * len(summed)
-        wide = kind != a.dtype
-        casts = [f"%w{i} = arith.extf %a{i} : {a.dtype} to {kind}\n    " for i in range(2) if wide]
-        x, y = ("%w0", "%w1") if wide else ("%a0", "%a1")
+        wide = [tensor.dtype != kind for tensor in (a, b)]
+        casts = [
+            f"%w{i} = arith.extf %a{i} : {tensor.dtype} to {kind}\n    "
+            for i, tensor in enumerate((a, b))
+            if wide[i]
+        ]
+        x, y = (f"%w{i}" if wide[i] else f"%a{i}" for i in range(2))
         body = (
             f"{''.join(casts)}%p = arith.mulf {x}, {y} : {kind}\n"
             f"    %r = arith.addf %p, %out : {kind}\n    "

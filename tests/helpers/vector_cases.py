@@ -131,24 +131,33 @@ def matmul(
     a: str = "mk",
     b: str = "kn",
     c: str = "mn",
+    other: str = "",
+    batch: int = 1,
     constant: bool = False,
     fires: dict[str, int] | None = None,
 ) -> Case:
-    """A product of operands with that order of their dimensions; `constant` is the second one."""
-    loops = {"m": 0, "n": 1, "k": 2}
-    size = {"m": m, "n": n, "k": k}
-    f = Function(name, (m, n, k))
+    """A product of operands with that order of their dimensions; `constant` is the second one.
+
+    Its element type is `other`, by default that of the first one; batches are the dimension `g`.
+    """
+    loops = {"m": 0, "n": 1, "k": 2, "g": 3}
+    size = {"m": m, "n": n, "k": k, "g": batch}
+    f = Function(name, tuple(size.values()))
+    second = other or dtype
     x = f.argument([loops[d] for d in a], dtype)
     shapes = [[size[d] for d in a], [size[d] for d in b]]
-    data = np.random.default_rng(3).integers(-2, 3, shapes[1]).astype(FLOATS[dtype])
+    data = np.random.default_rng(3).integers(-2, 3, shapes[1]).astype(FLOATS[second])
     axes = [loops[d] for d in b]
-    w = f.constant(axes, dtype, data.tobytes()) if constant else f.argument(axes, dtype)
+    w = f.constant(axes, second, data.tobytes()) if constant else f.argument(axes, second)
     y = f.contract(x, w, [loops[d] for d in c], "f32")
 
     def reference(x: np.ndarray, w: np.ndarray) -> Arrays:
         return (np.einsum(f"{a},{b}->{c}", x, w),)
 
     inputs = draw(dtype, *(shapes[:1] if constant else shapes), special=1)
+    inputs = {
+        key: (x, *(w.astype(FLOATS[second]) for w in rest)) for key, (x, *rest) in inputs.items()
+    }
     exact = (lambda x: reference(x, data.astype(np.float64))) if constant else reference
     return case(
         name, f.finish(y), inputs, exact, MATMUL if fires is None else fires, max(k, 4), dtype

@@ -38,12 +38,20 @@ def ranked(name, **given):
     return case(name, sort_text.with_values(one), x, expected)
 
 
-def exchanged(name, shape, dim=-1, element="f32", *, descending=False, count=0, numbered=True):
-    """An `iree_linalg_ext.sort` with the indices, and a slice of the first elements."""
+def exchanged(
+    name, shape, dim=-1, element="f32", *, descending=False, count=0, numbered=True, worst=False
+):
+    """An `iree_linalg_ext.sort` with the indices, and a slice of the first elements.
+
+    In the `worst` order each element of a row comes before all that precede it.
+    """
     one = sort_text.Case(shape, dim, element, descending=descending, count=count)
     x, axis = sort_text.elements(one, len(name)), one.axis
     if "f" in element:
         x = np.where(np.isnan(x), np.ones_like(x), x)
+    if worst:
+        rising = np.arange(x.size, dtype=x.dtype).reshape(shape)
+        x = rising if descending else -rising
     index = sort_text.expected(one, x)
     places = index.astype(np.int64)
     given, wide = tensor(shape, element), tensor(shape, "i64")
@@ -101,8 +109,17 @@ BUILT = [
     exchanged("digits", (1, 1500), element="f32", descending=True),
     exchanged("digits_of_64_bits", (2, 900), element="i64"),
     exchanged("digits_with_a_tensor", (1, 777), numbered=False),
-    exchanged("selection", (3, 1111), count=9, descending=True),
-    exchanged("selection_of_16_bits", (1, 700), element="bf16", count=30),
+    exchanged("selection", (3, 1111), count=100, descending=True),
+    exchanged("selection_of_16_bits", (1, 900), element="bf16", count=70),
+    exchanged("insertion", (3, 1111), count=9, descending=True),
+    exchanged("insertion_of_all", (3, 1111), count=9, descending=True, worst=True),
+    exchanged("insertion_of_all_integers", (2, 130), element="i32", count=5, worst=True),
+    exchanged("no_insertion_of_columns", (300, 5), 0, count=3, descending=True),
+    exchanged("insertion_of_one", (5, 300), count=1, descending=True),
+    exchanged("insertion_of_a_vector", (2, 3, 515), count=16),
+    exchanged("insertion_of_16_bits", (1, 700), element="bf16", count=30),
+    exchanged("insertion_of_integers", (2, 1030), element="i8", count=31),
+    ranked("insertion_by_ranks", shape=(3, 400), count=3, descending=True),
     exchanged("selection_of_64_bits", (2, 800), element="i64", count=5, descending=True),
     exchanged("exchanged_first", (50, 40), element="f32", count=4, descending=True),
     exchanged("one_element", (5, 1)),
@@ -113,6 +130,7 @@ CASES = {one.name: one for one in BUILT}
 NARROW = (
     *("network_f32", "network_bf16", "network_i64", "first_f16", "leading_dimension", "merges"),
     *("merges_of_16_bits", "digits", "digits_of_64_bits", "selection", "selection_of_16_bits"),
+    *("insertion", "insertion_of_one", "insertion_of_16_bits", "insertion_of_integers"),
 )
 """The cases that are run for smaller vectors than this machine's."""
 

@@ -117,7 +117,29 @@ def cases():
         matmul("n_of_prime_vectors", 45, 16 * 13 - 1, 30, constant=True),
         matmul("k_large", 65, 16, 5000, constant=True),
         matmul("computed_few_rows", 8, 40, 33),
-        matmul("computed_few_rows_transposed", 8, 40, 33, b="nk", fires={}),
+        # Filters with contiguous channels, which are transposed on the stack.
+        matmul("computed_one_row_transposed", 1, 40, 33, b="nk", fires={}),
+        matmul("transposed_two_rows", 2, 40, 33, b="nk"),
+        matmul("transposed_even_few_rows", 7, 64, 32, b="nk", fires={}),
+        matmul("transposed_even", 8, 64, 32, b="nk"),
+        matmul("transposed_columns_beyond", 9, 83, 5, b="nk"),
+        matmul("transposed_in_batches", 12, 21, 50, a="gmk", b="gnk", c="gmn", batch=5),
+        matmul("transposed_between", 6, 19, 40, a="mgk", b="ngk", c="gmn", batch=3),
+        matmul("transposed_long", 20, 130, 700, b="nk"),
+        matmul("transposed_long_and_many_rows", 70, 130, 700, b="nk"),
+        matmul("transposed_f16", 21, 50, 45, "f16", b="nk"),
+        matmul("transposed_bf16", 21, 50, 45, "bf16", b="nk"),
+        matmul("transposed_bf16_long", 20, 130, 1401, "bf16", b="nk"),
+        matmul("transposed_bf16_between", 6, 19, 40, "bf16", a="mgk", b="ngk", c="gmn", batch=3),
+        matmul("transposed_mixed", 21, 50, 45, "bf16", b="nk", other="f32"),
+        matmul("transposed_to_columns", 21, 50, 45, b="nk", c="nm"),
+        *(
+            matmul(
+                f"{one}_times_{other}{'_constant' * c}", 21, 50, 45, one, other=other, constant=c
+            )
+            for one, other in (("f16", "f32"), ("f32", "f16"), ("bf16", "f32"), ("f32", "bf16"))
+            for c in (False, True)
+        ),
         matmul("transposed_b", 37, 40, 33, b="nk", constant=True),
         matmul("transposed_a", 37, 40, 33, a="km", constant=True),
         matmul("transposed_both", 37, 41, 33, a="km", b="nk"),
@@ -165,7 +187,10 @@ NARROW = (
         "two_results",
     ),
     *("gelu", "silu", "tanh", "scaled_image_channels_first", "reshaped_constant"),
-    *("reordered", "reordered_residual"),
+    *("reordered", "reordered_residual", "transposed_in_batches", "transposed_long"),
+    *("transposed_between", "transposed_f16", "transposed_mixed", "transposed_to_columns"),
+    "transposed_bf16",
+    *("bf16_times_f32", "f32_times_f16_constant", "f16_times_f32"),
 )
 """The cases that are run for smaller vectors than this machine's."""
 

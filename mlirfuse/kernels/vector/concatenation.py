@@ -11,7 +11,8 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.data_movement import analysis
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, Part
 from mlirfuse.kernels.vector.executable import VectorKernel, element_in_memory, memref
-from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES, Pointwise
+from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
+from mlirfuse.kernels.vector.pointwise import Pointwise
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops

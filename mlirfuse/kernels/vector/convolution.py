@@ -22,6 +22,8 @@ from mlirfuse.kernels.vector import (
     products,
     register_tiles,
     repeated,
+    transposed_filter,
+    widened_groups,
     windowed,
 )
 from mlirfuse.kernels.vector.dense import Dense, DenseKernel, InPlace
@@ -29,18 +31,29 @@ from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
 from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.matrix import MatrixKernel
-from mlirfuse.kernels.vector.pointwise import NotContiguous, literal
+from mlirfuse.kernels.vector.memory import NotContiguous
+from mlirfuse.kernels.vector.pointwise import literal
 from mlirfuse.kernels.vector.products import (
     Operands,
     Product,
     is_product_of_bytes,
     operands_of,
 )
-from mlirfuse.kernels.vector.register_tiles import CACHE_WAY_BYTES, RegisterTile
+from mlirfuse.kernels.vector.register_tiles import (
+    CACHE_WAY_BYTES,
+    MAX_TILE_VECTORS,
+    RegisterTile,
+)
 from mlirfuse.kernels.vector.roles import MIN_PACKED_ROWS, classify_convolution
 from mlirfuse.kernels.vector.tiled import PACKED, SUMS, Tiled, Window
 from mlirfuse.kernels.vector.tiles import NotFlat
+from mlirfuse.kernels.vector.transposed_filter import (
+    TransposedFilterKernel,
+    TransposedGroupsKernel,
+    WidenedTransposedKernel,
+)
 from mlirfuse.kernels.vector.widened import WidenedKernel, is_widened
+from mlirfuse.kernels.vector.widened_groups import WidenedGroupsKernel
 from mlirfuse.kernels.vector.windowed import Windowed
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -77,7 +90,7 @@ def takes(op: ir.Operation, classify: Classify = classify_convolution) -> bool:
     loops = classify(op)
     if not isinstance(loops, ConvolutionLoops):
         return False
-    if not is_supported(op, classify, is_product_of_bytes):
+    if not is_supported(op, classify, products.is_supported):
         return False
     if _obstacle(op, loops) or None in ops.loop_sizes(op):
         return False
@@ -115,17 +128,33 @@ def analyzed(
       device: the CPU.
       classify: classifies the loops of the ops that are taken as convolutions.
     """
-    found = analyze(region, classify, is_product_of_bytes)
+    found = analyze(region, classify, products.is_supported)
     if not isinstance(found, Analysis):
         return found
     if found.is_dynamic or len(region.operands):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the number of images is dynamic")
-    obstacle = _obstacle(found.op, found.loops)
-    if products.is_left_to_iree(found.op, device):
-        return NoMatch(Reason.NOT_PROFITABLE, "IREE's microkernels have matrix instructions of i8")
+    obstacle, faster = _obstacle(found.op, found.loops), left_to_iree(found.op, classify, device)
+    if faster:
+        return NoMatch(Reason.NOT_PROFITABLE, faster)
     if obstacle:
         return NoMatch(Reason.STRUCTURE, f"the kernel cannot compute {obstacle}")
     return dataclasses.replace(found, loops=_single_pixels_first(found.op, found.loops))
+
+
+def left_to_iree(op: ir.Operation, classify: Classify, device: CpuDevice) -> str:
+    """The reason why IREE's own code for an op is faster; empty where it is not.
+
+    Args:
+      op: a convolution or a contraction.
+      classify: classifies its loops.
+      device: the CPU.
+    """
+    loops = classify(op)
+    if products.is_left_to_iree(op, device):
+        return "IREE's microkernels have matrix instructions of i8"
+    if isinstance(loops, ConvolutionLoops) and transposed_filter.is_left_to_iree(op, loops, device):
+        return "IREE has code for a transposed filter of few rows and whole vectors"
+    return ""
 
 
 def _single_pixels_first(op: ir.Operation, loops: ConvolutionLoops) -> ConvolutionLoops:
@@ -251,7 +280,8 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     channel_step = channel_distance(found, image)
     kinds = operands_of(found.op, found.loops.image, found.loops.filter)
     rows = math.prod(tiled.extents[: max(1, len(found.loops.m_loops))])
-    if channel_step == 1 and tiled.one_tap:
+    packs = rows >= MIN_PACKED_ROWS or constant_root(found.filter) is not None
+    if channel_step == 1 and tiled.one_tap and packs:
         product = products.of_tiles(kinds, device, rows=rows)
         if product is not None:
             tile = matrix.register_tile(tiled.extents[-1], device)
@@ -263,6 +293,8 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
     product = products.choose(kinds, device, has_channels=channel_step != 0)
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
+    in_place = _in_place(found, product, device)
+    turns = in_place is not None and in_place.column_step != 1
     tile = register_tiles.choose(
         rows if tiled.one_tap else tiled.class_width,
         -(-tiled.extents[-1] // device.lanes),
@@ -270,20 +302,26 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         device,
         row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
         transposes=tiled.has_contiguous_pixels,
+        max_vectors=transposed_filter.max_vectors(depth // group, device)
+        if turns
+        else MAX_TILE_VECTORS,
     )
     problem = _problem(found, tiled, image, device, kinds, tile, depth)
-    if product is None:
-        problem = dataclasses.replace(problem, in_place=_in_place(found, device))
-    elif product.shift:
+    problem = dataclasses.replace(problem, in_place=in_place)
+    if product is not None and product.shift:
         columns = math.prod((*found.groups, found.out_channels))
         problem = dataclasses.replace(problem, sums=builders.tensor_type([columns], "i32"))
     entry = "matmul" if ops.is_contraction(found.op) else "convolution"
 
     def written(*, flat: bool) -> VectorKernel:
         if product is None:
-            kernel = WidenedKernel if is_widened(problem, device) else DenseKernel
-            return kernel(problem, device, flat=flat).write(entry)
-        return GroupedKernel(problem, device, product, kinds, flat=flat).write(entry)
+            return _KERNELS[turns, is_widened(problem, device)](problem, device, flat=flat).write(
+                entry
+            )
+        words = widened_groups.is_widened(problem, product, kinds, device)
+        grouped = WidenedGroupsKernel if words else GroupedKernel
+        grouped = TransposedGroupsKernel if turns else grouped
+        return grouped(problem, device, product, kinds, flat=flat).write(entry)
 
     def write(*, flat: bool) -> VectorKernel:
         packs = problem.in_place is None
@@ -323,24 +361,47 @@ def _problem(
     )
 
 
-def _in_place(found: Analysis, device: CpuDevice) -> InPlace | None:
+_KERNELS = {
+    (False, False): DenseKernel,
+    (False, True): WidenedKernel,
+    (True, False): TransposedFilterKernel,
+    (True, True): WidenedTransposedKernel,
+}
+"""Kernels of f32 accumulators, by whether they transpose the filter, and widen the image."""
+
+
+def _in_place(found: Analysis, product: Product | None, device: CpuDevice) -> InPlace | None:
     """The filter as it is, where it need not be packed; None where it is packed.
 
     One that is computed by each call is packed in each call. So it is read in place where there are
     few rows to read it for, or where the second cache keeps a column of it for the next tile of
-    rows: elements at a distance of 4096 bytes share the sets of a cache.
+    rows: elements at a distance of 4096 bytes share the sets of a cache. One whose input channels
+    are contiguous is transposed where there are few rows, or a panel on the stack holds them all.
     """
-    loops, sizes = found.filter_loops, ops.shape(found.filter)
-    if constant_root(found.filter) is not None or found.taps or loops[-1] != found.loops.n_loop:
+    loops, sizes, roles = found.filter_loops, ops.shape(found.filter), found.loops
+    if (
+        constant_root(found.filter) is not None
+        or found.taps
+        or None
+        in (
+            roles.n_loop,
+            roles.channel_loop,
+        )
+    ):
         return None
     steps = {loop: math.prod(s or 0 for s in sizes[d + 1 :]) for d, loop in enumerate(loops)}
-    step = steps[found.loops.channel_loop]
-    distance = math.gcd(step * ops.element_bits(found.filter) // 8, CACHE_WAY_BYTES)
+    groups = tuple(steps[loop] for loop in roles.group_loops)
+    place = InPlace(found.filter, steps[roles.channel_loop], groups, steps[roles.n_loop])
     rows = math.prod(size or 1 for size in found.pixels)
+    if loops[-1] == roles.channel_loop and (product is None or product.operand == "bf16"):
+        words = found.in_channels if product is None else -(-found.in_channels // product.group)
+        return place if rows < MIN_PACKED_ROWS or transposed_filter.holds(words, device) else None
+    if loops[-1] != roles.n_loop or product is not None:
+        return None
+    distance = math.gcd(place.channel_step * ops.element_bits(found.filter) // 8, CACHE_WAY_BYTES)
     if rows >= MIN_PACKED_ROWS and found.in_channels * distance > device.l2_bytes // 2:
         return None
-    groups = tuple(steps[loop] for loop in found.loops.group_loops)
-    return InPlace(found.filter, step, groups)
+    return place
 
 
 def channel_distance(found: Analysis, image: Image) -> int:

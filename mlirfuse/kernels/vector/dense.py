@@ -46,17 +46,19 @@ Add = Callable[[Linear, list[str], Element], list[str]]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InPlace:
-    """A filter that is read as it is, since its output channels are contiguous.
+    """A filter that is read as it is, since its output or its input channels are contiguous.
 
     Attributes:
       value: the filter.
       channel_step: distance of its adjacent input channels.
       group_steps: distances of its adjacent groups, for each loop over them.
+      column_step: distance of its adjacent output channels.
     """
 
     value: ir.Value
     channel_step: int
     group_steps: tuple[int, ...]
+    column_step: int = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,13 +190,16 @@ class DenseKernel(TileKernel):
         """
         dense = self.dense
         pixels = size if self.flat else size * self.width
-        held = dense.results[0]
         fit = self._cached_channels()
-        in_place = self._contiguous(held) and ops.element_type(held) == self.accumulator
-        if pixels <= 2 * self.tile.rows or fit >= dense.channels or not in_place:
+        if pixels <= 2 * self.tile.rows or fit >= dense.channels or not self._holds_partial_sums():
             return dense.channels
         blocks = -(-dense.channels // fit)
         return -(-dense.channels // (blocks * self.step)) * self.step
+
+    def _holds_partial_sums(self) -> bool:
+        """Whether the memory of the first result can hold vectors of accumulators."""
+        held = self.dense.results[0]
+        return self._contiguous(held) and ops.element_type(held) == self.accumulator
 
     def _initial(self, positions: Sequence[Position]) -> list[str]:
         """The first values of the accumulators: the init, or partial sums of earlier channels."""
@@ -242,13 +247,7 @@ class DenseKernel(TileKernel):
         dense, vectors = self.dense, self.tile.vectors
         wide = vectors * self.lanes
         at = self._moved(at, dense.group_steps)
-        if dense.in_place is None:
-            channel_step = wide
-            weights = self.weights * (dense.taps * dense.channels * wide)
-            weights = weights + tap * (dense.channels * wide)
-        else:
-            channel_step = dense.in_place.channel_step
-            weights = self._moved(self.column, dense.in_place.group_steps)
+        weights, channel_step = self._weights_at(tap)
 
         def add(channel: Linear, held: list[str], element: Element) -> list[str]:
             sums = list(held)
@@ -269,6 +268,15 @@ class DenseKernel(TileKernel):
             return at + self._place(start, row, tap)
 
         return self._write_channels(rows, sums, place, add)
+
+    def _weights_at(self, tap: Linear) -> tuple[Linear, int]:
+        """The place of the weights of a tap, and the distance of adjacent input channels."""
+        dense, wide = self.dense, self.tile.vectors * self.lanes
+        if dense.in_place is not None:
+            place = self._moved(self.column, dense.in_place.group_steps)
+            return place, dense.in_place.channel_step
+        weights = self.weights * (dense.taps * dense.channels * wide)
+        return weights + tap * (dense.channels * wide), wide
 
     def _write_channels(self, rows: int, sums: list[str], place: Place, add: Add) -> list[str]:
         """Writes the loop over input channels.

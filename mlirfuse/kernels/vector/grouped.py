@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlirfuse.kernels.vector.dense import Dense, DenseKernel
+from mlirfuse.kernels.vector.dense import Dense, DenseKernel, Element
 from mlirfuse.kernels.vector.executable import memref
 from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.products import Operands, Product
@@ -36,6 +36,7 @@ class GroupedKernel(DenseKernel):
         super().__init__(problem, device, flat=flat)
         self.product, self.kinds = product, kinds
         self.step = product.group
+        self._filter_start = Linear()
         self.grouped = f"vector<{product.group * self.lanes}x{product.operand}>"
         if product.shift:
             assert problem.sums is not None
@@ -64,36 +65,61 @@ class GroupedKernel(DenseKernel):
     ) -> list[str]:
         """Writes the loop over groups of input channels, and the group that is not whole."""
         dense, group = self.dense, self.product.group
-        wide = self.tile.vectors * self.lanes
         at = self._moved(at, dense.group_steps)
-        weights = self.weights * (dense.taps * dense.depth * wide) + tap * (dense.depth * wide)
-
-        def step(channel: Linear, count: int, held: list[str]) -> list[str]:
-            sums = list(held)
-            for number in self._class_taps():
-                used = self._used(start, rows, number)
-                if not used:
-                    continue
-                place = weights + channel * wide + number * dense.depth * wide
-                loaded = [
-                    self._filter(place + v * self.lanes * group) for v in range(self.tile.vectors)
-                ]
-                for row in used:
-                    element = at + channel * dense.channel_step + self._place(start, row, number)
-                    image = self._image(element, count)
-                    for vector, weight in enumerate(loaded):
-                        n = row * self.tile.vectors + vector
-                        sums[n] = self._add_product(image, weight, sums[n])
-            return sums
-
+        self._filter_start, _ = self._weights_at(tap)
         rest = 0 if self.partial else dense.channels % group
         whole = Linear(constant=dense.channels - rest)
         stop = self.stop if self.partial else whole
+        sums = self._write_groups(start, rows, at, stop, sums)
+        return self._step(start, rows, at, whole, rest, sums) if rest else sums
+
+    def _weights_at(self, tap: Linear) -> tuple[Linear, int]:
+        dense, wide = self.dense, self.tile.vectors * self.lanes
+        weights = self.weights * (dense.taps * dense.depth * wide)
+        return weights + tap * (dense.depth * wide), wide
+
+    def _write_groups(
+        self, start: Linear, rows: int, at: Linear, stop: Linear, sums: list[str]
+    ) -> list[str]:
+        """Writes the loop over groups of input channels that are whole."""
+
+        def step(channel: str, held: list[str]) -> list[str]:
+            return self._step(start, rows, at, linear(channel), self.product.group, held)
+
         kinds = [self.kind] * len(sums)
-        sums = self.writer.loop(
-            self.start, stop, group, sums, kinds, lambda c, held: step(linear(c), group, held)
-        )
-        return step(whole, rest, sums) if rest else sums
+        return self.writer.loop(self.start, stop, self.product.group, sums, kinds, step)
+
+    def _step(
+        self, start: Linear, rows: int, at: Linear, channel: Linear, count: int, held: list[str]
+    ) -> list[str]:
+        """Writes the products of one group, of which the image has `count` elements."""
+
+        def image(row: int, number: int) -> str:
+            place = channel * self.dense.channel_step + self._place(start, row, number)
+            return self._image(at + place, count)
+
+        return self._group(start, rows, channel, held, image)
+
+    def _group(
+        self, start: Linear, rows: int, channel: Linear, held: list[str], image: Element
+    ) -> list[str]:
+        """Writes the products of one group from the image's elements of each pixel and tap."""
+        dense, group, sums = self.dense, self.product.group, list(held)
+        wide = self.tile.vectors * self.lanes
+        for number in self._class_taps():
+            used = self._used(start, rows, number)
+            if not used:
+                continue
+            place = self._filter_start + channel * wide + number * dense.depth * wide
+            loaded = [
+                self._filter(place + v * self.lanes * group) for v in range(self.tile.vectors)
+            ]
+            for row in used:
+                element = image(row, number)
+                for vector, weight in enumerate(loaded):
+                    n = row * self.tile.vectors + vector
+                    sums[n] = self._add_product(element, weight, sums[n])
+        return sums
 
     def _image(self, at: Linear, count: int) -> str:
         """Elements of the image from a place on, in all lanes; those after `count` are zeros."""

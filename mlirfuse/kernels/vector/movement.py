@@ -20,7 +20,8 @@ from mlirfuse.kernels.vector import executable
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.indexed import NotMerged
 from mlirfuse.kernels.vector.joined import SLICE, Joined, Piece, pieces
-from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES, Axes, Position
+from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
+from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.structured.ir import ops, slices

@@ -1,4 +1,4 @@
-"""Elementwise ops of a region on vectors: loads, scalar bodies, stores.
+"""Elementwise ops of a region on vectors: loads and scalar bodies.
 
 body = Pointwise(writer, lanes=16)
 sum = body.vector(value, axes, position)     the lanes of a tensor at one position
@@ -15,13 +15,9 @@ from typing import Any
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.vector.executable import VectorKernel, element_in_memory, memref
+from mlirfuse.kernels.vector.memory import ELEMENT_TYPES, Memory
 from mlirfuse.kernels.vector.writer import Linear, Writer
 from mlirfuse.structured.ir import ops
-from mlirfuse.targets.base import CpuDevice
-
-ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64"})
-"""Element types of tensors that kernels read and write; a boolean is a byte in memory."""
 
 SCALAR_TYPES = ELEMENT_TYPES | {"index"}
 """Types of the scalars that bodies compute with."""
@@ -30,14 +26,8 @@ EXTREMES = frozenset({"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arit
 """Ops that IREE 3.13 expands to f32 for a scalar f16 alone: of a vector, `extf` gets the scalar's
 type."""
 
-BYTE = 8
-
 Axes = tuple[int | None, ...]
 """For each dimension of a tensor the axis of the kernel that indexes it; None for index 0."""
-
-
-class NotContiguous(Unsupported):
-    """Elements of adjacent lanes are not adjacent in memory, in a kernel without such loads."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,79 +52,18 @@ class Position:
         return self.axis % len(self.index)
 
 
-class Pointwise:
+class Pointwise(Memory):
     """Writes the elementwise ops of one kernel.
 
     Attributes:
-      writer: the lines of the kernel.
-      lanes: elements of a vector.
-      gathers: whether a tensor may be read whose elements for adjacent lanes are not adjacent.
       first_merged: the first of the axes that are contiguous in each tensor and have one index,
         that of the last axis; None where each axis has its own.
-      operands: tensors from outside that the kernel reads, each with the name of its buffer; a
-        string stands for one that is made when the kernel replaces the region.
     """
 
     def __init__(self, writer: Writer, lanes: int, *, gathers: bool = False) -> None:
-        self.writer = writer
-        self.lanes = lanes
-        self.gathers = gathers
+        super().__init__(writer, lanes, gathers=gathers)
         self.first_merged: int | None = None
-        self.operands: dict[ir.Value | str, str] = {}
-        self._made: dict[str, ir.Type] = {}
         self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
-        self._full: dict[str, tuple[str, float]] = {}
-
-    def vector_type(self, element: str) -> str:
-        """The type of a vector."""
-        return f"vector<{self.lanes}x{element}>"
-
-    def buffer(self, value: ir.Value) -> str:
-        """The name of the buffer of a tensor from outside."""
-        if ops.ranked(value) is None or ops.element_type(value) not in ELEMENT_TYPES:
-            raise Unsupported(f"an operand of type {value.type}")
-        if None in ops.shape(value):
-            raise Unsupported(f"an operand of dynamic type {value.type}")
-        return self.operands.setdefault(value, f"%x{len(self.operands)}")
-
-    def reserve(self, key: str, kind: ir.Type) -> str:
-        """The name of the buffer of a tensor of that type that is made later."""
-        self._made[key] = kind
-        return self.operands.setdefault(key, f"%x{len(self.operands)}")
-
-    def kernel(
-        self,
-        entry: str,
-        results: Sequence[ir.Value],
-        workgroups: tuple[int, int],
-        scratch: tuple[ir.Type, ...] = (),
-    ) -> VectorKernel:
-        """The kernel of the lines that are written, for these results."""
-        made = (self._made[v] if isinstance(v, str) else v.type for v in self.operands)
-        kinds = tuple(value.type for value in results)
-        text = tuple(self.writer.text())
-        operands = tuple(self.operands)
-        return VectorKernel(entry, text, operands, tuple(made), kinds, workgroups, scratch)
-
-    def add_mask(self, mask: str, count: str, device: CpuDevice) -> None:
-        """Adds a mask that often has all lanes: accesses then ask before they use it.
-
-        Args:
-          mask: the mask.
-          count: the number of lanes that exist, perhaps more than there are.
-          device: the CPU, which may have no masked accesses of narrow elements.
-        """
-        least = device.masked_bits
-        if least == BYTE:
-            return
-        lanes = self.writer.index(self.lanes)
-        full = self.writer.value(f"arith.cmpi sge, {count}, {lanes} : index")
-        self._full[mask] = full, math.inf if least is None else least
-
-    def _is_full(self, mask: str, kind: ir.Type) -> str:
-        """The condition for an access in place of a masked one that has no instruction, or none."""
-        full, least = self._full.get(mask, ("", 0))
-        return full if ir.RankedTensorType(kind).element_type.width < least else ""
 
     def define(self, value: ir.Value, axes: Axes, position: Position, name: str) -> None:
         """Sets the vector of a value that the kernel has computed."""
@@ -143,10 +72,6 @@ class Pointwise:
     def forget(self) -> None:
         """Starts a part of the kernel in which earlier vectors are out of scope."""
         self._known.clear()
-
-    def splat(self, literal: str, element: str) -> str:
-        """A constant in all lanes."""
-        return self.writer.constant(f"dense<{literal}>", self.vector_type(element))
 
     def vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor, or of a scalar, at a position.
@@ -252,11 +177,6 @@ class Pointwise:
         steps = self.lane_numbers()
         return self.writer.value(f"arith.addi {held}, {steps} : {kind}")
 
-    def lane_numbers(self) -> str:
-        """The numbers of the lanes, from 0."""
-        numbers = ", ".join(map(str, range(self.lanes)))
-        return self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
-
     def apply(self, op: ir.Operation, values: dict[ir.Value, str]) -> None:
         """Writes a scalar op of a body on vectors.
 
@@ -359,111 +279,6 @@ class Pointwise:
         step = math.prod(size or 0 for size in shape[along[0] + 1 :])
         return self.strided(buffer, value.type, at, step, position.mask)
 
-    def _in_all_lanes(self, buffer: str, kind: ir.Type, at: Linear) -> str:
-        element = str(ir.RankedTensorType(kind).element_type)
-        scalar = self.writer.value(
-            f"memref.load {buffer}[{self.writer.index(at)}] : {memref(kind)}"
-        )
-        if element == "i1":
-            scalar = self.writer.value(f"arith.trunci {scalar} : i8 to i1")
-        vector = self.vector_type(element)
-        return self.writer.value(f"vector.broadcast {scalar} : {element} to {vector}")
-
-    def strided(self, buffer: str, kind: ir.Type, at: Linear, step: int, mask: str = "") -> str:
-        """Loads elements at a distance of `step` elements.
-
-        Raises:
-          Unsupported: they are not contiguous, and the kernel has no such loads.
-        """
-        if step == 1:
-            return self.load(buffer, kind, at, mask)
-        if not self.gathers:
-            raise NotContiguous("an operand whose channels are not contiguous")
-        numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
-        offsets = self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
-        return self.gathered(buffer, kind, at, offsets, mask)
-
-    def gathered(self, buffer: str, kind: ir.Type, at: Linear, offsets: str, mask: str = "") -> str:
-        """Loads the elements at the offsets of each lane from `at` on."""
-        vector, indices = self._stored(kind), self.vector_type("index")
-        lanes = self.vector_type("i1")
-        active = mask or self.writer.constant("dense<true>", lanes)
-        zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)
-        loaded = self.writer.value(
-            f"vector.gather {buffer}[{self.writer.index(at)}] [{offsets}], {active}, {zero} :"
-            f" {memref(kind)}, {indices}, {lanes}, {vector} into {vector}"
-        )
-        return self._from_memory(loaded, kind)
-
-    def _stored(self, kind: ir.Type) -> str:
-        """The type of a vector of a tensor's elements as they are in memory."""
-        return self.vector_type(element_in_memory(ir.RankedTensorType(kind)))
-
-    def _from_memory(self, vector: str, kind: ir.Type) -> str:
-        if str(ir.RankedTensorType(kind).element_type) != "i1":
-            return vector
-        return self.writer.value(
-            f"arith.trunci {vector} : {self.vector_type('i8')} to {self.vector_type('i1')}"
-        )
-
-    def load(self, buffer: str, kind: ir.Type, at: Linear, mask: str = "") -> str:
-        """Loads contiguous elements."""
-        vector = self._stored(kind)
-        if not mask:
-            text = f"vector.load {buffer}[{self.writer.index(at)}] : {memref(kind)}, {vector}"
-            return self._from_memory(self.writer.value(text), kind)
-        zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)
-        place = f"{buffer}[{self.writer.index(at)}]"
-
-        def whole() -> list[str]:
-            return [self.writer.value(f"vector.load {place} : {memref(kind)}, {vector}")]
-
-        def masked() -> list[str]:
-            loaded = self.writer.value(
-                f"vector.maskedload {place}, {mask}, {zero} : "
-                f"{memref(kind)}, {self.vector_type('i1')}, {vector} into {vector}"
-            )
-            return [loaded]
-
-        full = self._is_full(mask, kind)
-        (loaded,) = self.writer.choose(full, [vector], whole, masked) if full else masked()
-        return self._from_memory(loaded, kind)
-
-    def store(self, buffer: str, kind: ir.Type, vector: str, at: Linear, mask: str = "") -> None:
-        """Stores contiguous elements."""
-        held = self._stored(kind)
-        if str(ir.RankedTensorType(kind).element_type) == "i1":
-            vector = self.writer.value(f"arith.extui {vector} : {self.vector_type('i1')} to {held}")
-        place = f"{buffer}[{self.writer.index(at)}]"
-
-        def whole() -> list[str]:
-            self.writer.line(f"vector.store {vector}, {place} : {memref(kind)}, {held}")
-            return []
-
-        def masked() -> list[str]:
-            lanes = self.vector_type("i1")
-            self.writer.line(
-                f"vector.maskedstore {place}, {mask}, {vector} : {memref(kind)}, {lanes}, {held}"
-            )
-            return []
-
-        full = self._is_full(mask, kind)
-        if full:
-            self.writer.choose(full, [], whole, masked)
-        else:
-            (masked if mask else whole)()
-
-    def store_first(self, buffer: str, kind: ir.Type, vector: str, at: Linear) -> None:
-        """Stores the first lane."""
-        element = str(ir.RankedTensorType(kind).element_type)
-        held = self.vector_type(element)
-        scalar = self.writer.value(f"vector.extract {vector}[0] : {element} from {held}")
-        if element == "i1":
-            scalar = self.writer.value(f"arith.extui {scalar} : i1 to i8")
-        self.writer.line(
-            f"memref.store {scalar}, {buffer}[{self.writer.index(at)}] : {memref(kind)}"
-        )
-
 
 def literal(value: ir.Value) -> str | None:
     """The text of a constant number in all elements; None for other values."""
@@ -480,10 +295,6 @@ def literal(value: ir.Value) -> str | None:
     elif ops.ranked(value) is not None:
         return None
     return str(number).split(" : ")[0]
-
-
-def _zero(kind: ir.Type) -> str:
-    return "0.0" if "f" in str(ir.RankedTensorType(kind).element_type) else "0"
 
 
 def _element(value: ir.Value) -> str:

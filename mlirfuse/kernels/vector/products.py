@@ -81,6 +81,16 @@ def is_product_of_bytes(op: ir.Operation) -> bool:
     return ops.is_contraction(op) and kinds == ["i8", "i8", "i32"]
 
 
+def is_supported(op: ir.Operation) -> bool:
+    """Whether a contraction has element types beyond those that are the same for both operands.
+
+    They are bytes with accumulators of i32, and f32 with f16 or bf16.
+    """
+    kinds = [ops.element_type(v) for v in op.operands]
+    is_mixed = set(kinds[:2]) in ({"f16", "f32"}, {"bf16", "f32"}) and kinds[2] == "f32"
+    return is_product_of_bytes(op) or (ops.is_contraction(op) and is_mixed)
+
+
 def is_left_to_iree(op: ir.Operation, device: CpuDevice) -> bool:
     """Whether IREE's microkernels multiply faster: i8 with `smmla`, twice as wide as `sdot`."""
     return is_product_of_bytes(op) and device.architecture == "aarch64" and device.has("i8mm")
@@ -118,7 +128,7 @@ def choose(kinds: Operands, device: CpuDevice, *, has_channels: bool) -> Product
       device: the CPU.
       has_channels: whether there is a loop over input channels.
     """
-    if kinds.image == "bf16":
+    if kinds.image == kinds.filter == "bf16":
         intrinsic = _of_bf16(device) if has_channels else ""
         return Product(2, intrinsic, "bf16") if intrinsic else None
     if kinds.accumulator != "i32":

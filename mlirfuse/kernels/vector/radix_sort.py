@@ -16,7 +16,7 @@ from iree.compiler import ir
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.lane_ops import LaneOps
 from mlirfuse.kernels.vector.row_schedule import STACK_BYTES
-from mlirfuse.kernels.vector.row_sort import RowSort, SortMemory, allocate
+from mlirfuse.kernels.vector.row_sort import COUNTER, RecordForm, RowSort, SortMemory, allocate
 from mlirfuse.kernels.vector.workgroups import block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -24,9 +24,6 @@ from mlirfuse.targets.base import CpuDevice
 
 RADIX_BITS = 8
 """Bits of a digit: a histogram of 1 KiB for each digit of a key stays in the first cache."""
-
-COUNTER = "i32"
-"""Type of the counters of digits."""
 
 CYCLES_PER_PASS = 8
 """Cycles in which an element's digit is counted, and the element is moved: twice the latency of a
@@ -55,7 +52,7 @@ def kernel(problem: RowSort, entry: str, device: CpuDevice) -> VectorKernel:
     return _RadixKernel(problem, device).write(entry)
 
 
-class Records:
+class Records(RecordForm):
     """Writes the buffer of the records of a row, twice, and their sort.
 
     Attributes:
@@ -65,8 +62,8 @@ class Records:
     """
 
     def __init__(self, problem: RowSort, writer: Writer, capacity: int, blocks: int) -> None:
-        self.problem, self.writer = problem, writer
-        self.capacity, self.scalars = capacity, LaneOps(writer)
+        super().__init__(problem, writer)
+        self.capacity = capacity
         kinds = [problem.record] if problem.is_packed else [problem.key.held, COUNTER]
         self.counters = allocate(writer, COUNTER, passes(problem) << RADIX_BITS)
         counted = 4 * passes(problem) << RADIX_BITS
@@ -95,19 +92,6 @@ class Records:
         second = self.start + self.capacity
         return self.writer.index(self.start), self.writer.index(second)
 
-    def record(self, key: str, column: str) -> list[str]:
-        """The parts of the record of a key and the index of its element."""
-        scalars, problem = self.scalars, self.problem
-        if not problem.is_packed:
-            index = self.writer.value(f"arith.index_cast {column} : index to {COUNTER}")
-            return [key, index]
-        kind = problem.record
-        key = scalars.integer(key, problem.key.held, kind)
-        shift = scalars.constant(problem.index_bits, kind)
-        high = scalars.binary("arith.shli", key, shift, kind)
-        index = self.writer.value(f"arith.index_cast {column} : index to {kind}")
-        return [scalars.binary("arith.ori", high, index, kind)]
-
     def store(self, parts: list[str], at: str) -> None:
         """Stores a record."""
         for value, (name, kind, _) in zip(parts, self.parts, strict=True):
@@ -118,25 +102,6 @@ class Records:
         return [
             self.writer.value(f"memref.load {name}[{at}] : {kind}") for name, kind, _ in self.parts
         ]
-
-    def key(self, parts: list[str]) -> str:
-        """The key of a record."""
-        if not self.problem.is_packed:
-            return parts[0]
-        kind, held = self.problem.record, self.problem.key.held
-        shift = self.scalars.constant(self.problem.index_bits, kind)
-        return self.scalars.integer(
-            self.scalars.binary("arith.shrui", parts[0], shift, kind), kind, held
-        )
-
-    def column(self, parts: list[str]) -> str:
-        """The index of a record's element."""
-        if not self.problem.is_packed:
-            return self.writer.value(f"arith.index_castui {parts[1]} : {COUNTER} to index")
-        kind = self.problem.record
-        mask = self.scalars.constant(2**self.problem.index_bits - 1, kind)
-        index = self.scalars.binary("arith.andi", parts[0], mask, kind)
-        return self.writer.value(f"arith.index_castui {index} : {kind} to index")
 
     def _counter(self, parts: list[str], digit: int) -> str:
         """The offset of the counter of a record's digit."""

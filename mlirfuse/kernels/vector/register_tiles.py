@@ -114,6 +114,7 @@ def choose(
     *,
     row_bytes: int = 0,
     transposes: bool = False,
+    max_vectors: int = MAX_TILE_VECTORS,
 ) -> RegisterTile:
     """The tile with the fewest modelled cycles.
 
@@ -124,9 +125,10 @@ def choose(
       device: the CPU.
       row_bytes: distance of adjacent rows of the first operand in memory; 0 where it is not known.
       transposes: whether the results are transposed before they are stored.
+      max_vectors: the most vectors of columns.
     """
     best, fewest = RegisterTile(1, 1), math.inf
-    for wide in range(1, min(vectors, MAX_TILE_VECTORS) + 1):
+    for wide in range(1, min(vectors, max_vectors) + 1):
         added = -vectors % wide
         if added > vectors * MAX_PADDING:
             continue

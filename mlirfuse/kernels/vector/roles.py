@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -14,6 +15,10 @@ from mlirfuse.structured.recognize.convolutions import constant_root, is_convolu
 MIN_PACKED_ROWS = 32
 """Rows of a product from which the packing of a computed second operand, each element of which is
 read and written once, takes less than a tenth of the multiply-adds."""
+
+MIN_TRANSPOSED_ROWS = 2
+"""Rows of a product from which a computed second operand whose columns are not contiguous may be
+transposed on the stack: one row has as many exchanges as it has elements to multiply."""
 
 
 def classify_contraction(op: ir.Operation) -> ConvolutionLoops | str | None:
@@ -41,14 +46,25 @@ def classify_contraction(op: ir.Operation) -> ConvolutionLoops | str | None:
     if len(columns) != 1 or not reduced or any(d not in read for d in reduced):
         return "a contraction without one loop of columns"
     terms = strided_access.strided_loops(op, image)
-    in_place = maps[weight][-1] == columns[0] and len(reduced) == 1
-    if not (constant[weight] or in_place) and _count(op, pixels) < MIN_PACKED_ROWS:
+    if not constant[weight] and _count(op, pixels) < _min_rows(op, weight, columns, reduced):
         return "a computed filter of few rows"
     if terms is None:
         terms = tuple(((d or 0, 1),) for d in maps[image])
     channel = max(reduced, key=lambda d: maps[image].index(d))
     taps = tuple(d for d in reduced if d != channel)
     return ConvolutionLoops(image, weight, pixels, columns[0], batches, taps, channel, terms)
+
+
+def _min_rows(op: ir.Operation, weight: int, columns: Sequence[int], reduced: Sequence[int]) -> int:
+    """The rows from which there is a kernel for a computed operand."""
+    last = ops.plain_maps(op)[weight][-1]
+    if len(reduced) != 1 or last not in (*columns, *reduced):
+        return MIN_PACKED_ROWS
+    if last in columns:
+        return 1
+    # Bytes are multiplied in pairs or fours, from a packed operand.
+    is_float = ops.element_type(op.operands[weight]) in ("f16", "bf16", "f32")
+    return MIN_TRANSPOSED_ROWS if is_float else MIN_PACKED_ROWS
 
 
 def _count(op: ir.Operation, loops: tuple[int, ...]) -> int:

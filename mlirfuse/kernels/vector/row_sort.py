@@ -14,6 +14,9 @@ from mlirfuse.kernels.vector.sort_keys import Key
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 
+COUNTER = "i32"
+"""Type of the counters of digits, and of an index that is not in one integer with its key."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class View:
@@ -115,6 +118,51 @@ class RowSort:
             else:
                 axes.append((dimension, size))
         return axes
+
+
+class RecordForm:
+    """Writes records: keys with the indices of their elements.
+
+    Attributes:
+      problem: the sort.
+      writer: the lines of the kernel.
+    """
+
+    def __init__(self, problem: RowSort, writer: Writer) -> None:
+        self.problem, self.writer = problem, writer
+        self.scalars = LaneOps(writer)
+
+    def record(self, key: str, column: str) -> list[str]:
+        """The parts of the record of a key and the index of its element."""
+        scalars, problem = self.scalars, self.problem
+        if not problem.is_packed:
+            index = self.writer.value(f"arith.index_cast {column} : index to {COUNTER}")
+            return [key, index]
+        kind = problem.record
+        key = scalars.integer(key, problem.key.held, kind)
+        shift = scalars.constant(problem.index_bits, kind)
+        high = scalars.binary("arith.shli", key, shift, kind)
+        index = self.writer.value(f"arith.index_cast {column} : index to {kind}")
+        return [scalars.binary("arith.ori", high, index, kind)]
+
+    def key(self, parts: list[str]) -> str:
+        """The key of a record."""
+        if not self.problem.is_packed:
+            return parts[0]
+        kind, held = self.problem.record, self.problem.key.held
+        shift = self.scalars.constant(self.problem.index_bits, kind)
+        return self.scalars.integer(
+            self.scalars.binary("arith.shrui", parts[0], shift, kind), kind, held
+        )
+
+    def column(self, parts: list[str]) -> str:
+        """The index of a record's element."""
+        if not self.problem.is_packed:
+            return self.writer.value(f"arith.index_castui {parts[1]} : {COUNTER} to index")
+        kind = self.problem.record
+        mask = self.scalars.constant(2**self.problem.index_bits - 1, kind)
+        index = self.scalars.binary("arith.andi", parts[0], mask, kind)
+        return self.writer.value(f"arith.index_castui {index} : {kind} to index")
 
 
 def allocate(writer: Writer, element: str, size: int) -> tuple[str, str]:

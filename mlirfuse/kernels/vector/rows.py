@@ -11,7 +11,7 @@ from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
 from mlirfuse.kernels.vector import column_kernel, row_kernel, row_split, stages
 from mlirfuse.kernels.vector.column_layout import layout
-from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
+from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_analysis import analyze, reducing
 from mlirfuse.kernels.vector.stages import Stages
 from mlirfuse.structured.ir import ops

@@ -9,10 +9,17 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
 from mlirfuse.kernels.codegen.tile_writer import attempted
-from mlirfuse.kernels.vector import executable, merge_sort, network_sort, radix_sort, row_selection
+from mlirfuse.kernels.vector import (
+    executable,
+    merge_sort,
+    network_sort,
+    radix_sort,
+    row_insertion,
+    row_selection,
+)
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
 from mlirfuse.kernels.vector.merge_network import comparators
-from mlirfuse.kernels.vector.pointwise import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_sort import RowSort, SortOutput, View
 from mlirfuse.kernels.vector.sort_keys import INFINITY, INTEGERS, Key
 from mlirfuse.structured.ir import ops
@@ -81,6 +88,8 @@ def _kernel(problem: RowSort, device: CpuDevice) -> VectorKernel:
     forms = [(rows * radix_sort.cycles(problem, problem.columns), radix_sort.kernel)]
     if row_selection.selects(problem):
         forms.append((rows * row_selection.cycles(problem, device), row_selection.kernel))
+    if row_insertion.selects(problem, device):
+        forms.append((rows * row_insertion.cycles(problem, device), row_insertion.kernel))
     if problem.is_packed and _has_network(problem):
         forms.append((groups * network_sort.cycles(problem, device), network_sort.kernel))
     elif problem.is_packed and merge_sort.held_bytes(problem, device) <= device.l2_bytes // 2:
