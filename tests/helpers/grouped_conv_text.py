@@ -11,7 +11,8 @@ class Form:
     """A convolution and a bias of each output channel, which a ReLU follows.
 
     `groups`, `inner` and `outer` are groups and the channels of one, None for no such loop;
-    `spread` is the stride of a transposed convolution.
+    `spread` is the stride of a transposed convolution. The result has the channels last if the
+    image has, unless it is `turned`.
     """
 
     image: tuple[int, ...]
@@ -26,6 +27,7 @@ class Form:
     low: int = 1
     high: int = 1
     last: bool = False
+    turned: bool = False
 
     @property
     def padded(self):
@@ -42,13 +44,13 @@ class Form:
         found |= {f"o{d}": n for d, n in enumerate(self.out)}
         return found | {f"t{d}": n for d, n in enumerate(self.taps)}
 
-    def axes(self, channels, pixels):
+    def axes(self, channels, pixels, last):
         kept = [a for a in channels if self.sizes[a] is not None]
-        return ["b", *pixels, *kept] if self.last else ["b", *kept, *pixels]
+        return ["b", *pixels, *kept] if last else ["b", *kept, *pixels]
 
     @property
     def image_axes(self):
-        return self.axes("gc", [f"s{d}" for d in range(len(self.image))])
+        return self.axes("gc", [f"s{d}" for d in range(len(self.image))], self.last)
 
     @property
     def filter_axes(self):
@@ -64,7 +66,8 @@ class Form:
 
     @property
     def out_axes(self):
-        return self.axes("gn", [f"o{d}" for d in range(len(self.image))])
+        pixels = [f"o{d}" for d in range(len(self.image))]
+        return self.axes("gn", pixels, self.last != self.turned)
 
     @property
     def bias_axes(self):

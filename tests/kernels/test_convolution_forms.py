@@ -24,6 +24,10 @@ DEPTHWISE = [
     Form((8, 8), (3, 3), groups=6, outer=3, last=True, stride=2),
     Form((9, 9), (13, 11), groups=2, low=6, high=5, batch=1),
     Form((8, 8), (3, 3), groups=6, inner=3, outer=2),
+    Form((9, 11), (3, 3), groups=70, stride=2, turned=True),
+    Form((9, 11), (3, 3), groups=70, last=True, turned=True),
+    Form((5, 6, 7), (3, 3, 3), groups=5, outer=3, turned=True),
+    Form((7, 6), (4, 4), groups=20, spread=2, low=2, high=2, turned=True),
 ]
 GROUPED = [
     Form((9, 11), (3, 3), groups=3, inner=16, outer=20),
@@ -109,6 +113,16 @@ def test_output_channels_of_a_group_share_the_loads_of_an_image(form):
     assert source.count(" = tl.load(x0 + (image_offset") == 1
     assert source.count(" += a * b") == form.outer
     assert f"for output in tl.static_range({form.outer}):" in source
+
+
+@needs_triton
+@pytest.mark.parametrize("last", [False, True])
+def test_adjacent_lanes_load_adjacent_elements_of_the_image(last):
+    """Whatever the order of the result is, which is stored once."""
+    form = Form((9, 11), (3, 3), groups=70, last=last, turned=True)
+    source = plan_of(form_text(form, "f32"), None, TARGET).program.source
+    column = "origin1 = column" if last else "origin3 = (column % 11)"
+    assert (column in source) or ("origin3 = column" in source) != (not last)
 
 
 @needs_triton
