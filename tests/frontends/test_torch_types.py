@@ -346,3 +346,27 @@ def test_casts_of_float8(dtype, wide):
 
     program = check(model, torch.linspace(-9, 9, 37, dtype=wide))
     assert not program.report.notes
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_large_integers_are_exact(dtype):
+    """IREE 3.13 negates integers, and rounds their quotients down, as floats of 32 bits."""
+    large = torch.iinfo(dtype).max
+
+    def model(x, y):
+        return (
+            -x,
+            x // 3,
+            x // -7,
+            x // y,
+            x // x[3],
+            torch.div(x, y, rounding_mode="floor"),
+            torch.div(x, y, rounding_mode="trunc"),
+            torch.floor_divide(large, y),
+            x % y,
+            x.abs(),
+            3 - x,
+        )
+
+    x = torch.tensor([large, -large, large - 1, 16777217, -16777217, 0], dtype=dtype)
+    check(model, x, torch.tensor([3, 3, -5, -2, 7, -1], dtype=dtype))

@@ -136,6 +136,7 @@ def _masked_put(
 ) -> Any:
     """`x[:, mask] = v` as a selection: IREE's importer repeats a value along the wrong axis."""
     import torch
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     given = [axis for axis, index in enumerate(indices) if index is not None]
     mask = indices[given[0]]
@@ -148,7 +149,7 @@ def _masked_put(
     outer, inner = x.shape[:axis], x.shape[axis + mask.dim() :]
     count = values.shape[-len(inner) - 1] if values.dim() > len(inner) else 1
     rows = values.expand(*outer, count, *inner)
-    if count == 1:
+    if statically_known_true(count == 1):
         rows = rows.view(*outer, *[1] * mask.dim(), *inner)
     else:
         place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1
