@@ -40,11 +40,13 @@ def _neg(x: torch.Tensor) -> Any:
     return NotImplemented if x.dtype.is_floating_point or x.dtype.is_complex else x * -1
 
 
-def _divided(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> Any:
+def _divided(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotients of bytes in 32 bits, and floors of quotients from remainders, as in PyTorch."""
     import torch
 
     dtype = torch.result_type(x, y)
+    if not isinstance(x, torch.Tensor):
+        x = torch.full((), x, dtype=dtype, device=y.device)
     if dtype == torch.uint8:
         wide = y.to(torch.int32) if isinstance(y, torch.Tensor) else y
         return torch.div(x.to(torch.int32), wide, rounding_mode=rounding_mode).to(dtype)
