@@ -87,6 +87,7 @@ def repair_grouped(module: ir.Module, target: Target, *, exact: bool) -> bool:
         changed |= half_arithmetic.widen(module, rounds=exact)
         changed |= exact and keep_rounding(module, every=True)
         changed |= float64_functions.expand(module, fuses=target.cpu.has_fma)
+        changed |= float8_casts.repair(module, float8_casts.CPU_TYPES)
         functions = math_functions.expand if target.cpu.has_fma else angles.reduce_angles
         return functions(module) or changed
     if target.name != "cuda":

@@ -1,12 +1,13 @@
-"""Casts from and to 8-bit floats in integer arithmetic, for targets that have no such casts.
+"""Casts from and to 8-bit floats in integer arithmetic, where IREE has no such casts.
 
     %y = arith.extf %x : f8E4M3FN to f32
   becomes a computation on
     %b = arith.extui (arith.bitcast %x : f8E4M3FN to i8) : i8 to i32
 
 IREE 3.13 hands `arith.extf` and `arith.truncf` of 8-bit floats to NVPTX unchanged, and LLVM refuses
-them. The values are those of MLIR and of `ml_dtypes`: rounded to nearest, ties to even; numbers
-beyond the largest one become infinite where the type has an infinity, and NaN elsewhere.
+them; on CPUs it knows those of bf16 and f32. An f64 becomes an f32 first, as in PyTorch. The values
+are those of MLIR and of `ml_dtypes`: rounded to nearest, ties to even; numbers beyond the largest
+one become infinite where the type has an infinity, and NaN elsewhere.
 Source of the formats: OCP 8-bit Floating Point Specification 1.0, and arXiv:2206.02915 for FNUZ.
 """
 
@@ -51,12 +52,15 @@ _FORMATS = {
     "f8E4M3FNUZ": _Format(3, 8, 0x7F, 0x80, has_negative_zero=False),
     "f8E5M2FNUZ": _Format(2, 16, 0x7F, 0x80, has_negative_zero=False),
 }
-_WIDE = frozenset({"f16", "bf16", "f32"})
-"""Types that f32 holds."""
+ALL_TYPES = frozenset({"f16", "bf16", "f32", "f64"})
+"""Types that are cast from and to 8-bit floats."""
+
+CPU_TYPES = frozenset({"f16", "f64"})
+"""Those whose casts have no code on CPUs."""
 
 
-def repair(module: ir.Module) -> bool:
-    """Rewrites each cast between an 8-bit float and a wider one; returns whether there was any."""
+def repair(module: ir.Module, wide_types: frozenset[str] = ALL_TYPES) -> bool:
+    """Rewrites each cast between an 8-bit float and one of some types; whether there was any."""
     found = []
     for op in ops.nested_ops(module.operation):
         if op.name not in ("arith.extf", "arith.truncf"):
@@ -64,7 +68,7 @@ def repair(module: ir.Module) -> bool:
         narrow, wide = str(op.operands[0].type), str(op.results[0].type)
         if op.name == "arith.truncf":
             narrow, wide = wide, narrow
-        if narrow in _FORMATS and wide in _WIDE:
+        if narrow in _FORMATS and wide in wide_types:
             found.append((op, _FORMATS[narrow]))
     for op, kind in found:
         with ir.InsertionPoint(op), op.location:
@@ -73,7 +77,7 @@ def repair(module: ir.Module) -> bool:
             if op.name == "arith.truncf":
                 new = scalar("arith.bitcast", [new], result)
             elif result != "f32":
-                new = scalar("arith.truncf", [new], result)
+                new = scalar("arith.extf" if result == "f64" else "arith.truncf", [new], result)
             op.results[0].replace_all_uses_with(new)
         op.erase()
     return bool(found)
@@ -127,7 +131,9 @@ def _extended(value: ir.Value, kind: _Format) -> ir.Value:
 
 def _rounded(value: ir.Value, kind: _Format) -> ir.Value:
     """The bits, as i8, of the 8-bit float nearest to a float."""
-    wide = value if str(value.type) == "f32" else scalar("arith.extf", [value], "f32")
+    wide = value
+    if str(value.type) != "f32":
+        wide = scalar("arith.truncf" if str(value.type) == "f64" else "arith.extf", [value], "f32")
     bits = scalar("arith.bitcast", [wide], "i32")
     magnitude = _binary("andi", bits, _int(0x7FFFFFFF))
     sign = _binary("andi", _binary("shrui", bits, _int(24)), _int(0x80))

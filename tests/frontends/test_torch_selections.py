@@ -27,6 +27,27 @@ def test_elements_and_indices_that_a_mask_selects():
     assert program(x, torch.tensor(0.0), x > 1)[0].tolist() == [1.5]
 
 
+def test_parts_that_a_mask_indexes():
+    """IREE 3.13's importer does not end on the first one, and crashes on the second one."""
+
+    def model(x, index, mask):
+        return (
+            x[x > 0],
+            x[:, mask],
+            x[x[:, 0, 0] > 0],
+            x[:, x[0] > 0],
+            x[1, mask],
+            x[index][:, mask][..., index],
+            x[x[:, 0, 0] > INF],
+            x[torch.tensor(True)],
+        )
+
+    torch.manual_seed(0)
+    mask = torch.tensor([True, False, True, False])
+    program = check(model, torch.randn(3, 4, 5), torch.tensor([0, 2, 2]), mask)
+    assert all(d.reason is not Reason.FELL_BACK for d in program.report.decisions)
+
+
 def test_numbers_that_occur():
     def model(x, weights, row, rows):
         return (

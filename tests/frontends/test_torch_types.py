@@ -352,3 +352,51 @@ def test_casts_to_bf16_and_back_round(dtype):
     check(model, x, y, rtol=1e-6)
     exact = mlirfuse.compile(lambda x: x.bfloat16() + 1, (x,), numerics="exact")
     torch.testing.assert_close(exact(x), x.bfloat16() + 1, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.uint32, torch.uint64])
+def test_casts_to_unsigned_types(dtype):
+    """IREE 3.13's importer aborts on 16 and 64 bits, and takes 32 bits for signed ones."""
+    largest = 2.0 ** (dtype.itemsize * 8 - 1)
+
+    def model(x, whole):
+        return x.to(dtype), x.float().to(dtype), whole.to(dtype), x[1].to(dtype), (x > 0).to(dtype)
+
+    x = torch.tensor([0.0, 1.75, largest, 1.5 * largest], dtype=torch.float64)
+    check(model, x, torch.tensor([-1, 300, 70000]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+@pytest.mark.parametrize("wide", [torch.float16, torch.float64])
+def test_casts_of_float8(dtype, wide):
+    """IREE 3.13 has no code for them on CPUs."""
+
+    def model(x):
+        return x.to(dtype).view(torch.uint8), (x * 2).to(dtype).to(wide)
+
+    program = check(model, torch.linspace(-9, 9, 37, dtype=wide))
+    assert not program.report.notes
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_large_integers_are_exact(dtype):
+    """IREE 3.13 negates integers, and rounds their quotients down, as floats of 32 bits."""
+    large = torch.iinfo(dtype).max
+
+    def model(x, y):
+        return (
+            -x,
+            x // 3,
+            x // -7,
+            x // y,
+            x // x[3],
+            torch.div(x, y, rounding_mode="floor"),
+            torch.div(x, y, rounding_mode="trunc"),
+            large // y,
+            x % y,
+            x.abs(),
+            3 - x,
+        )
+
+    x = torch.tensor([large, -large, large - 1, 16777217, -16777217, 0], dtype=dtype)
+    check(model, x, torch.tensor([3, 3, -5, -2, 7, -1], dtype=dtype))

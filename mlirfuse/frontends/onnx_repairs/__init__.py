@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from mlirfuse.frontends.onnx_repairs import (
     casts,
     convolution,
+    detection,
     elementwise,
     indexing,
     loops,
@@ -22,6 +23,7 @@ from mlirfuse.frontends.onnx_repairs import (
     sampling,
     shapes,
     spectral,
+    unique,
     unsigned,
 )
 from mlirfuse.frontends.onnx_repairs.accumulation import ACCUMULATING, accumulate_wide
@@ -67,6 +69,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "MaxPool": (open_windows.max_pool, pooling.max_pool),
     "MaxUnpool": (pooling.max_unpool,),
     "Mod": (elementwise.mod,),
+    "NonMaxSuppression": (detection.non_max_suppression,),
     "PRelu": (indexing.prelu,),
     "Pad": (indexing.pad,),
     "QLinearMatMul": (quantization.qlinear_matmul,),
@@ -86,6 +89,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "Squeeze": (shapes.view,),
     "TensorScatter": (indexing.tensor_scatter,),
     "Tile": (shapes.tile,),
+    "Unique": (unique.unique,),
     "Unsqueeze": (shapes.view,),
     "Upsample": (resize.upsample,),
     "ai.onnx.ml.ArrayFeatureExtractor": (indexing.feature_extractor,),

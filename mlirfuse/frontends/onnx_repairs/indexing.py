@@ -147,22 +147,32 @@ def tensor_scatter(node: Node) -> Value:
 
 
 def compress(node: Node) -> Value:
-    """Compress to a size that the result's type states: for each place, its source."""
+    """Compress as a Gather of the places that hold."""
     value, condition = node.operand(0), node.operand(1)
     shape = node.result_shape()
     axis = node.attribute("axis")
     if axis is None:
         value, axis = value.reshape([-1]), 0
-    if shape is None or shape[axis] is None:
-        raise Unsupported("the result has a dynamic size")
-    out, length = int(shape[axis % value.rank] or 0), condition.static[0]
+    size = None if shape is None else shape[axis % value.rank]
+    return value.take(places_of(condition, size), axis)
+
+
+def places_of(condition: Value, size: int | None) -> Value:
+    """Indices of the elements that hold, of one dimension, in order.
+
+    Args:
+      condition: booleans of one dimension.
+      size: how many of them hold; None where that is known only when the program runs.
+    """
     held = condition.cast(TensorProto.INT64)
+    if size is None:
+        return condition.builder.add("NonZero", held).reshape([-1])
+    length = condition.static[0]
     # The number of elements that hold up to each one.
     before = np.tri(length, dtype=np.int64)
     rank = (held.unsqueeze(0) * before).reduce("ReduceSum", [1])
-    chosen = rank.equals(np.arange(1, out + 1)[:, None]) & condition
-    source = (chosen.cast(TensorProto.INT64) * np.arange(length)).reduce("ReduceSum", [1])
-    return value.take(source, axis)
+    chosen = rank.equals(np.arange(1, size + 1)[:, None]) & condition
+    return (chosen.cast(TensorProto.INT64) * np.arange(length)).reduce("ReduceSum", [1])
 
 
 def reverse_sequence(node: Node) -> Value:

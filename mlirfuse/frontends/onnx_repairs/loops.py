@@ -1,9 +1,11 @@
-"""Scan, and the results that a Loop collects, as state of a Loop.
+"""Scan, and the results that a Loop collects, as state of a Loop; conditions of a Loop.
 
-IREE 3.13 has no lowering for Scan, and takes a Loop's state alone. A collected result becomes a
-tensor of the state that each iteration writes one element of:
+IREE 3.13 has no lowering for Scan, takes a Loop's state alone, and ignores its condition. A
+collected result becomes a tensor of the state that each iteration writes one element of; a state
+stays as it is once the condition has failed:
 
     ys = Scan(xs){ y = f(x) }    becomes    ys = Loop(zeros){ ys[i] = f(xs[i]) }
+    s = Loop(s){ s = f(s), c(s) }  becomes  s, h = Loop(s, true){ s = h ? f(s) : s, h & c(s) }
 """
 
 from __future__ import annotations
@@ -17,14 +19,23 @@ from onnx import TensorProto, numpy_helper
 
 from mlirfuse.frontends.onnx_repairs.builder import Builder, Node
 from mlirfuse.frontends.onnx_repairs.rewrite import Scope, live, walk
-from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_type, type_proto
+from mlirfuse.frontends.onnx_repairs.values import (
+    Refused,
+    Unsupported,
+    Value,
+    numpy_type,
+    type_proto,
+)
+
+MAX_TRIPS = 1 << 20
+"""Most iterations of a Loop with a condition, whose later iterations change nothing."""
 
 Body = Callable[[Builder, Value, Sequence[Value]], Sequence[Value]]
 """Builds the next state into a graph, from the number of the iteration and the state."""
 
 
-def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> list[Value]:
-    """A loop of a fixed number of iterations.
+def repeat(builder: Builder, count: int | Value, state: Sequence[Value], body: Body) -> list[Value]:
+    """A loop whose number of iterations is known before it.
 
     Args:
       builder: takes the loop.
@@ -57,7 +68,7 @@ def repeat(builder: Builder, count: int, state: Sequence[Value], body: Body) -> 
     results = [builder.fresh("Loop") for _ in state]
     node = onnx.helper.make_node("Loop", [], results, builder.location, body=graph)
     types = [type_proto(value.dtype, value.shape) for value in state]
-    trips = builder.constant(np.array(count, np.int64))
+    trips = count if isinstance(count, Value) else builder.constant(np.array(count, np.int64))
     made = builder.emit_node(node, [trips, builder.constant(np.array(True)), *state], types)
     return [value for value in made if value is not None]
 
@@ -79,7 +90,7 @@ def loop(node: Node) -> list[Value | None] | None:
     states = [value for value in node.inputs[2:] if value is not None]
     collected = len(body.output) - 1 - len(states)
     if not collected:
-        return None
+        return None if _always_holds(node) else _conditional(node, states)
     zero = builder.constant(np.array(0, np.int64))
     held = builder.constant(np.array(True))
     _, *probe = _results(builder, node, [zero, held, *states], [])
@@ -103,6 +114,51 @@ def loop(node: Node) -> list[Value | None] | None:
         ]
 
     return list(repeat(builder, count, [*states, *buffers], iteration))
+
+
+def _always_holds(node: Node) -> bool:
+    """Whether the condition of a Loop is true before it and after each iteration."""
+    first = node.input(1)
+    if first is not None and (first.array is None or not first.array.all()):
+        return False
+    body: onnx.GraphProto = node.attribute("body")
+    made = {name: inner for inner in body.node for name in inner.output}
+    name = body.output[0].name
+    while name in made and made[name].op_type == "Identity":
+        name = made[name].input[0]
+    if name in made:
+        constant = made[name].op_type == "Constant" and made[name].attribute[0]
+        return bool(constant and constant.name == "value" and numpy_helper.to_array(constant.t))
+    own = {tensor.name: bool(numpy_helper.to_array(tensor)) for tensor in body.initializer}
+    outer = node.scope.get(name)
+    return name == body.input[1].name or own.get(
+        name, outer is not None and outer.array is not None and bool(outer.array)
+    )
+
+
+def _conditional(node: Node, states: Sequence[Value]) -> list[Value | None]:
+    """A Loop that goes on to its last iteration, without effect once its condition has failed.
+
+    Raises:
+      Refused: nothing but the condition ends it.
+    """
+    builder, trips, first = node.builder, node.input(0), node.input(1)
+    if trips is None or (trips.array is not None and trips.array > MAX_TRIPS):
+        raise Refused("IREE ignores the condition of a Loop, and only the condition ends this one")
+    goes_on = builder.constant(np.array(True)) if first is None else first.reshape([])
+
+    def iteration(child: Builder, step: Value, state: Sequence[Value]) -> list[Value]:
+        goes_on, *before = state
+        held = child.constant(np.array(True))
+        condition, *results = _results(child, node, [step, held, *before], [])
+        pairs = zip(results, before, strict=True)
+        return [
+            goes_on & condition.reshape([]),
+            *(goes_on.where(_fitted(result, state), state) for result, state in pairs),
+        ]
+
+    _, *results = repeat(builder, trips.reshape([]), [goes_on, *states], iteration)
+    return list(results)
 
 
 def _fitted(value: Value, state: Value) -> Value:

@@ -49,6 +49,7 @@ from mlirfuse.frontends.torch_decompositions import (
     selections,
     special,
     spectral,
+    unsigned_casts,
 )
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 from mlirfuse.frontends.torch_decompositions.attention import (
@@ -142,6 +143,7 @@ def _table() -> Table:
         complex_elements,
         complex_products,
         narrow_integers,
+        unsigned_casts,
     ):
         table.update(_contained(around.table(table), table))
     return table

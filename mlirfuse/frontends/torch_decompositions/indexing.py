@@ -41,7 +41,7 @@ def table() -> Table:
                 aten.index_select.default,
             )
         },
-        **{op: _of_long_indices(op) for op in (aten.index.Tensor,)},
+        aten.index.Tensor: _index,
         aten.empty_permuted.default: _zeros,
         aten.segment_reduce.default: _segment_reduce,
         aten.eye.default: lambda n, **kwargs: _eye(n, n, **kwargs),
@@ -99,6 +99,35 @@ def _masked_scatter(x: torch.Tensor, mask: torch.Tensor, source: torch.Tensor) -
     return torch.where(mask, taken.view(x.shape), x)
 
 
+def _index(x: torch.Tensor, indices: Sequence[torch.Tensor | None]) -> Any:
+    """Masks as the indices of their true elements: IREE's importer loops on them, or crashes."""
+    import torch
+
+    op = torch.ops.aten.index.Tensor
+    given = [index for index in indices if index is not None]
+    masks = [index for index in given if index.dtype in (torch.bool, torch.uint8)]
+    if not masks:
+        return _of_long_indices(op)(x, indices)
+    if len(given) == 1:
+        axis = next(axis for axis, index in enumerate(indices) if index is not None)
+        return _rows_of_mask(x, axis, masks[0].to(torch.bool))
+    wide: list[torch.Tensor | None] = []
+    for index in indices:
+        if index is None or index.dtype not in (torch.bool, torch.uint8):
+            wide.append(index)
+        else:
+            wide += index.nonzero().unbind(1)
+    return op(x, wide)
+
+
+def _rows_of_mask(x: torch.Tensor, axis: int, mask: torch.Tensor) -> torch.Tensor:
+    """The parts of `x` where a mask of the axes from `axis` on is true."""
+    outer, inner = x.shape[:axis], x.shape[axis + mask.dim() :]
+    rows = x.reshape(*outer, mask.numel(), *inner)
+    place = mask.reshape(-1).nonzero().squeeze(-1)
+    return rows.index_select(axis, place)
+
+
 def _masked_put(
     x: torch.Tensor,
     indices: Sequence[torch.Tensor | None],
@@ -107,6 +136,7 @@ def _masked_put(
 ) -> Any:
     """`x[:, mask] = v` as a selection: IREE's importer repeats a value along the wrong axis."""
     import torch
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
 
     given = [axis for axis, index in enumerate(indices) if index is not None]
     mask = indices[given[0]]
@@ -119,7 +149,7 @@ def _masked_put(
     outer, inner = x.shape[:axis], x.shape[axis + mask.dim() :]
     count = values.shape[-len(inner) - 1] if values.dim() > len(inner) else 1
     rows = values.expand(*outer, count, *inner)
-    if count == 1:
+    if statically_known_true(count == 1):
         rows = rows.view(*outer, *[1] * mask.dim(), *inner)
     else:
         place = mask.reshape(-1).to(torch.int64).cumsum(0) - 1

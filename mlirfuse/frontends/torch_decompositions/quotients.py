@@ -1,4 +1,4 @@
-"""Rounded quotients, common divisors and multiples."""
+"""Negation, rounded quotients, common divisors and multiples."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def table() -> Table:
 
     aten = torch.ops.aten
     return {
+        aten.neg.default: _neg,
         aten.div.Tensor_mode: _divided,
         aten.div.Scalar_mode: _divided,
         aten.floor_divide.default: lambda x, y: _divided(x, y, rounding_mode="floor"),
@@ -34,16 +35,25 @@ def table() -> Table:
     }
 
 
-def _divided(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> Any:
+def _neg(x: torch.Tensor) -> Any:
+    """The product with -1 for integers, which IREE 3.13 negates as f32."""
+    return NotImplemented if x.dtype.is_floating_point or x.dtype.is_complex else x * -1
+
+
+def _divided(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotients of bytes in 32 bits, and floors of quotients from remainders, as in PyTorch."""
     import torch
 
     dtype = torch.result_type(x, y)
+    if not isinstance(x, torch.Tensor):
+        x = torch.full((), x, dtype=dtype, device=y.device)
     if dtype == torch.uint8:
         wide = y.to(torch.int32) if isinstance(y, torch.Tensor) else y
         return torch.div(x.to(torch.int32), wide, rounding_mode=rounding_mode).to(dtype)
-    if rounding_mode is None or not dtype.is_floating_point:
+    if rounding_mode is None:
         return NotImplemented
+    if not dtype.is_floating_point:
+        return _floor_of_integers(x, y, dtype) if rounding_mode == "floor" else NotImplemented
     if rounding_mode == "trunc":
         if not is_half(dtype):
             return NotImplemented
@@ -60,6 +70,22 @@ def _divided(x: torch.Tensor, y: Any, *, rounding_mode: str | None = None) -> An
     zero = torch.copysign(torch.zeros_like(exact), a / b)
     found = torch.where(exact == 0, zero, floor)
     return torch.where(b == 0, a / b, found).to(dtype)
+
+
+def _floor_of_integers(x: torch.Tensor, y: Any, dtype: torch.dtype) -> torch.Tensor:
+    """The quotient towards zero, one less where it is not exact and negative.
+
+    IREE 3.13 divides floats, of 32 bits in a program without f64, and rounds the result.
+    """
+    import torch
+
+    if not isinstance(y, torch.Tensor):
+        y = torch.full((), y, dtype=dtype, device=x.device)
+    a, b = x.to(dtype), y.to(dtype)
+    quotient = torch.div(a, b, rounding_mode="trunc")
+    rest = a - quotient * b
+    below = (rest != 0) & ((rest < 0) != (b < 0))
+    return quotient - below.to(dtype)
 
 
 def _rounded(x: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

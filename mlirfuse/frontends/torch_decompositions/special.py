@@ -1,4 +1,4 @@
-"""Special functions in single precision, which IREE 3.13 has no lowering for.
+"""Special functions in single and double precision, which IREE 3.13 has no lowering for.
 
 Chebyshev series of smooth parts, from mpmath; asymptotic forms as in Abramowitz and Stegun.
 """
@@ -70,10 +70,18 @@ def in_float32(function: Function) -> Function:
     return decomposition
 
 
+_SINGLE = 1e-9
+"""Coefficients below this part of the largest one do not count in single precision."""
+
+
 def chebyshev(coefficients: Sequence[float], t: torch.Tensor) -> torch.Tensor:
     """The sum of `coefficients[k] T_k(t)` by Clenshaw's recurrence, for t in [-1, 1]."""
     import torch
 
+    if t.dtype != torch.float64:
+        least = _SINGLE * max(map(abs, coefficients))
+        count = max(k for k, c in enumerate(coefficients, 1) if abs(c) >= least)
+        coefficients = coefficients[:count]
     twice = 2 * t
     later, last = torch.zeros_like(t), torch.zeros_like(t)
     for coefficient in reversed(coefficients[1:]):
@@ -85,17 +93,30 @@ def _sin_pi(x: torch.Tensor) -> torch.Tensor:
     """sin(pi x), exact at the integers."""
     import torch
 
-    turn = x - 2 * torch.floor(x / 2)
-    return torch.sin(
-        math.pi * torch.where(turn > 1.5, turn - 2, torch.where(turn > 0.5, 1 - turn, turn))
-    )
+    turn = x - 2 * torch.round(x / 2)
+    folded = torch.where(turn > 0.5, 1 - turn, torch.where(turn < -0.5, -1 - turn, turn))
+    return torch.sin(math.pi * folded)
+
+
+_STIRLING = (1 / 12, 1 / 360, 1 / 1260, 1 / 1680, 1 / 1188, 691 / 360360, 1 / 156, 3617 / 122400)
+
+_DIGAMMA = (1 / 12, 1 / 120, 1 / 252, 1 / 240, 1 / 132, 691 / 32760, 1 / 12, 3617 / 8160)
+
+
+def _alternating(coefficients: Sequence[float], square: torch.Tensor) -> torch.Tensor:
+    """The sum of `coefficients[k] (-square)^k`."""
+    import torch
+
+    found = torch.zeros_like(square)
+    for coefficient in reversed(coefficients):
+        found = coefficient - square * found
+    return found
 
 
 def _stirling(x: torch.Tensor) -> torch.Tensor:
     """Log gamma for x >= 8, without the terms of first order."""
     y = 1 / x
-    square = y * y
-    return y * (1 / 12 - square * (1 / 360 - square / 1260))
+    return y * _alternating(_STIRLING, y * y)
 
 
 def lgamma(x: torch.Tensor) -> torch.Tensor:
@@ -139,9 +160,8 @@ def digamma(x: torch.Tensor) -> torch.Tensor:
         total = total + torch.where(small, 1 / (y + k), 0)
     y = torch.where(small, y + 8, y)
     square = 1 / (y * y)
-    tail = square * (1 / 12 - square * (1 / 120 - square * (1 / 252 - square / 240)))
-    found = torch.log(y) - 0.5 / y - tail - total
-    turn = x - torch.floor(x)
+    found = torch.log(y) - 0.5 / y - square * _alternating(_DIGAMMA, square) - total
+    turn = x - torch.round(x)
     cotangent = torch.cos(math.pi * turn) / _sin_pi(turn)
     found = torch.where(negative, found - math.pi * cotangent, found)
     found = torch.where((x < 0) & (x == torch.floor(x)), math.nan, found)
@@ -247,14 +267,15 @@ def erfinv(x: torch.Tensor) -> torch.Tensor:
     """The inverse of erf."""
     import torch
 
-    w = -torch.log1p(-x * x)
+    size = x.abs()
+    w = -torch.log1p(-size) - torch.log1p(size)
     middle = chebyshev(series.ERFINV_MIDDLE, (w / 2.5 - 1).clamp(-1, 1))
-    low, high = math.sqrt(5), 4.2
+    low, high = math.sqrt(5), 6.1
     root = torch.sqrt(w.clamp(min=5.0))
     tail = chebyshev(series.ERFINV_TAIL, ((2 * root - (low + high)) / (high - low)).clamp(-1, 1))
     found = x * torch.where(w < 5, middle, tail)
-    found = torch.where(x.abs() == 1, x * math.inf, found)
-    return torch.where(x.abs() <= 1, found, math.nan)
+    found = torch.where(size == 1, x * math.inf, found)
+    return torch.where(size <= 1, found, math.nan)
 
 
 def _log_ndtr(x: torch.Tensor) -> torch.Tensor:
@@ -365,7 +386,9 @@ def _spherical_bessel_j0(x: torch.Tensor) -> torch.Tensor:
     import torch
 
     square = x * x
-    small = 1 - square / 6 * (1 - square / 20 * (1 - square / 42))
+    small = torch.ones_like(x)
+    for term in reversed(range(1, 7)):
+        small = 1 - square / (2 * term * (2 * term + 1)) * small
     found = torch.where(x.abs() < 0.5, small, torch.sin(x) / x)
     return torch.where(x.abs() == math.inf, 0.0, found)
 
