@@ -20,7 +20,7 @@ _HEAD = """\
 # Conformance
 
 The suites of the frameworks, compiled by mlirfuse and compared with the framework: element types,
-shapes, the places of NaN and infinities, and values.
+shapes, the positions of NaN and infinities, and values.
 
 - `onnx`: the node tests of ONNX and the models of its wheel;
 - `torch`: PyTorch's operator database (`op_db`) with its sample inputs;
