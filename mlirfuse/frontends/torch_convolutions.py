@@ -15,7 +15,14 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.torch_operators import TensorType, builtin_type, integer, operators, replace
+from mlirfuse.frontends.torch_operators import (
+    TensorType,
+    builtin_type,
+    integer,
+    operators,
+    registered,
+    replace,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -50,17 +57,12 @@ def convolution_op() -> Any:
     ) -> torch.Tensor:
         return torch.conv3d(x, w, bias, stride, 0, dilation, w.shape[0])
 
-    # The annotations are text here, which `infer_schema` does not read.
-    custom = torch.library.custom_op(
-        "mlirfuse::depthwise_conv3d",
+    return registered(
+        "depthwise_conv3d",
+        "(Tensor x, Tensor w, Tensor? bias, int[] stride, int[] dilation) -> Tensor",
         convolution,
-        mutates_args=(),
-        schema="(Tensor x, Tensor w, Tensor? bias, int[] stride, int[] dilation) -> Tensor",
+        lambda x, w, bias, stride, dilation: x.new_empty(_result(x.shape, w, stride, dilation)),
     )
-    custom.register_fake(
-        lambda x, w, bias, stride, dilation: x.new_empty(_result(x.shape, w, stride, dilation))
-    )
-    return torch.ops.mlirfuse.depthwise_conv3d.default
 
 
 def _result(

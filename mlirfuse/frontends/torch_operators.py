@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.jax_repairs import operations
 from mlirfuse.frontends.jax_repairs.definitions import copied
 
 if TYPE_CHECKING:
+    import torch
     from iree.compiler import ir
 
 _TENSOR = re.compile(r"!torch\.vtensor<\[(?P<sizes>[^\]]*)\],(?P<element>\w+)>")
@@ -51,6 +52,24 @@ class TensorType:
 def builtin_type(sizes: Sequence[str], element: str) -> str:
     """A builtin type of a tensor."""
     return f"tensor<{'x'.join([*sizes, element])}>"
+
+
+def registered(
+    name: str, schema: str, call: Callable[..., torch.Tensor], fake: Callable[..., torch.Tensor]
+) -> Any:
+    """Registers the operator `torch.ops.mlirfuse.NAME`, once in a process.
+
+    Args:
+      name: its name.
+      schema: as PyTorch's, such as `(Tensor x, int dim) -> Tensor`.
+      call: computes the result.
+      fake: the same, of fake tensors.
+    """
+    import torch
+
+    custom = torch.library.custom_op(f"mlirfuse::{name}", call, mutates_args=(), schema=schema)
+    custom.register_fake(fake)
+    return getattr(torch.ops.mlirfuse, name).default
 
 
 def operators(module: ir.Module, name: str) -> list[ir.Operation]:

@@ -15,7 +15,14 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from mlirfuse.frontends.torch_operators import TensorType, builtin_type, integer, operators, replace
+from mlirfuse.frontends.torch_operators import (
+    TensorType,
+    builtin_type,
+    integer,
+    operators,
+    registered,
+    replace,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -77,17 +84,12 @@ def scan_op() -> Any:
         op = torch.cummax if combiner == "maximum" else torch.cummin
         return op(x, dim).values
 
-    # The annotations are text here, which `infer_schema` does not read.
-    custom = torch.library.custom_op(
-        "mlirfuse::scan",
+    return registered(
+        "scan",
+        "(Tensor x, int dim, str combiner) -> Tensor",
         scan,
-        mutates_args=(),
-        schema="(Tensor x, int dim, str combiner) -> Tensor",
+        lambda x, dim, combiner: torch.empty_like(x, memory_format=torch.contiguous_format),
     )
-    custom.register_fake(
-        lambda x, dim, combiner: torch.empty_like(x, memory_format=torch.contiguous_format)
-    )
-    return torch.ops.mlirfuse.scan.default
 
 
 def lower_scans(module: ir.Module) -> None:
