@@ -105,7 +105,7 @@ def _invocation(program: FusedModule, tensors: Sequence[torch.Tensor]) -> Call:
     import iree.runtime as rt
 
     program(*tensors)
-    session = program._session
+    session = program._sessions.current
     assert session is not None
     arguments = rt.VmVariantList(len(tensors))
     for tensor in tensors:
@@ -119,7 +119,7 @@ def _exchange(program: FusedModule, tensors: Sequence[torch.Tensor]) -> Call:
     import iree.runtime as rt
 
     program(*tensors)
-    session = program._session
+    session = program._sessions.current
     assert session is not None
     device, context, function = session.device, session._context, session._function
     to_dlpack, from_dlpack = torch.utils.dlpack.to_dlpack, torch.utils.dlpack.from_dlpack

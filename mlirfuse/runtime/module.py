@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse import report_html
-from mlirfuse.core import CallError, MlirfuseError, Report, UsageError
+from mlirfuse.core import CallError, Report, UsageError
 from mlirfuse.final_kernels import FinalKernel
-from mlirfuse.runtime import arrays, inline_calls, pytree, replay_policy
+from mlirfuse.runtime import arrays, pytree
 from mlirfuse.runtime import manifest as manifests
 from mlirfuse.runtime.abi import declared_manifest
 from mlirfuse.runtime.call_arguments import by_inputs, named, takes_inputs
@@ -21,8 +20,7 @@ from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.inputs import random_inputs
 from mlirfuse.runtime.manifest import Manifest
 from mlirfuse.runtime.parameters import Archives
-from mlirfuse.runtime.prepared_call import PreparedCall, PreparedCalls
-from mlirfuse.runtime.session import Session
+from mlirfuse.runtime.program_sessions import ProgramSessions, Settings
 from mlirfuse.support.calling import bind
 from mlirfuse.support.contained import LOG, described, trace
 
@@ -64,19 +62,13 @@ class FusedModule:
         parameters: Archives | None = None,
         keeps_device: bool = False,
     ) -> None:
-        replay_policy.check(manifest, cuda_graph)
-        self._cuda_graph = cuda_graph
-        self._keeps_device = keeps_device
+        self._settings = Settings(threads, cuda_graph, dict(parameters or {}), keeps_device)
+        self._sessions = ProgramSessions(image, manifest, self._settings)
         self._image = image
         self._manifest = manifest
         self._flatten = flatten
         self._unflatten = unflatten
-        self._threads = threads
-        self._parameters = dict(parameters or {})
         self._guard = guard or Guard()
-        self._session: Session | None = None
-        self._trial: inline_calls.Trial | None = None
-        self._lock = threading.Lock()
         self.inputs = manifest.inputs
         self.outputs = manifest.outputs
         self.function = manifest.function
@@ -86,7 +78,6 @@ class FusedModule:
         self.measured = manifest.measured
         self._takes_out = any(spec.name == "out" for spec in manifest.inputs)
         self._takes_inputs = takes_inputs(manifest.parameters, flatten, len(manifest.inputs))
-        self._prepared = PreparedCalls()
         self._checked_types: list[set[tuple[Any, ...]]] = [set() for _ in manifest.inputs]
 
     def __call__(self, *args: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -106,35 +97,23 @@ class FusedModule:
         """
         if out is not None and self._takes_out:
             kwargs["out"], out = out, None
-        prepared = self._prepared.latest
+        prepared = self._sessions.prepared.latest
         try:
             is_flat = self._takes_inputs and not kwargs and len(args) == len(self.inputs)
             flat = args if is_flat else self._flat_arguments(args, kwargs)
-            results = None if prepared is None else self._again(prepared, flat)
+            results = None if prepared is None else self._sessions.again(prepared, flat)
             values = self._checked(flat) if results is None else flat
         except CallError as error:
             if out is not None:
                 raise
             return self._guard.handle(error, args, kwargs)
         if results is None:
-            results = self._results(flat, values, out)
+            results = self._sessions.results(flat, values, _as_sequence(out))
         if out is not None:
             results = self._copied(results, out)
         if self._unflatten is not None:
             return self._unflatten(results)
         return pytree.restore(self._manifest.structure, results)
-
-    def _results(self, flat: Sequence[Any], values: Sequence[Any], out: Any) -> list[Any]:
-        """The results of a call; `values` are the arguments `flat`, checked and converted."""
-        session = self._session or self._open()
-        if session.replays:
-            results = session.replay(values, _as_sequence(out))
-            if results is not None:
-                return results
-        results = self._called(session, flat, values)
-        if self._trial is None:
-            self._prepared.prepare(self._session, values, results)
-        return results
 
     def _copied(self, results: Sequence[Any], out: Any) -> list[Any]:
         given = _as_sequence(out)
@@ -173,24 +152,14 @@ class FusedModule:
         guard.
         """
         policy = self._guard.policy if self._guard.policy == "off" else "error"
-        settings = {
-            "threads": self._threads,
-            "cuda_graph": self._cuda_graph,
-            "parameters": self._parameters,
-            "keeps_device": self._keeps_device,
-        }
         data, path = bytes(self._image.data), self._image.path.name
         entry = self._manifest.to_dict()
+        settings = self._settings.to_dict()
         return _restored, (data, path, self._image.has_manifest, entry, policy, settings)
 
     def __copy__(self) -> FusedModule:
         """A program of its own with the same bytes, model and settings."""
-        return self._with(
-            self._manifest,
-            threads=self._threads,
-            cuda_graph=self._cuda_graph,
-            keeps_device=self._keeps_device,
-        )
+        return self._with(self._manifest, self._settings)
 
     def __deepcopy__(self, memo: Mapping[int, Any]) -> FusedModule:
         """As `copy.copy`: the bytes of a program never change."""
@@ -278,42 +247,12 @@ class FusedModule:
             self._image,
             self._manifest,
             values,
-            call=lambda: self._called(self._session or self._open(), flat, values),
-            parameters=self._parameters,
+            call=lambda: self._sessions.call(flat, values),
+            parameters=self._settings.parameters,
             calls=calls,
-            threads=threads or self._threads,
+            threads=threads or self._settings.threads,
             timeout=timeout,
         )
-
-    def _called(self, session: Session, flat: Sequence[Any], values: Sequence[Any]) -> list[Any]:
-        kind, trial = arrays.common_kind(flat), self._trial
-        try:
-            results = (trial or session).call(values, kind)
-        except MlirfuseError as error:
-            return self._inline_after(error).call(values, kind)
-        if trial is not None and trial.chosen is not None:
-            self._session, self._trial = trial.chosen, None
-        return results
-
-    def _again(self, prepared: PreparedCall, flat: Sequence[Any]) -> list[Any] | None:
-        """The results of a prepared call; None where the arguments are to be checked."""
-        try:
-            return prepared(flat)
-        except MlirfuseError as error:
-            self._inline_after(error)
-            return None
-
-    def _inline_after(self, error: MlirfuseError) -> Session:
-        """The session of the calling thread, with which calls go on after a failed one.
-
-        Raises:
-          MlirfuseError: the error, where that session cannot repeat the call.
-        """
-        if self._keeps_device or not inline_calls.cures(error, self._manifest):
-            raise error
-        self._session, self._trial = self._loaded(self._inline_manifest), None
-        self._prepared = PreparedCalls()
-        return self._session
 
     def on(
         self,
@@ -336,68 +275,21 @@ class FusedModule:
           UsageError: `cuda_graph` on another device than CUDA's, or an archive cannot be read.
         """
         manifest = dataclasses.replace(self._manifest, device=device)
-        other = self._with(
-            manifest,
-            threads=threads,
-            cuda_graph=cuda_graph,
-            parameters=parameters,
-            keeps_device=True,
-        )
-        other._open()
+        archives = self._settings.parameters if parameters is None else parameters
+        other = self._with(manifest, Settings(threads, cuda_graph, archives, keeps_device=True))
+        other._sessions.open()
         return other
 
-    def _with(
-        self,
-        manifest: Manifest,
-        *,
-        cuda_graph: bool | None,
-        threads: int | None = None,
-        parameters: Archives | None = None,
-        keeps_device: bool = False,
-    ) -> FusedModule:
-        """The same program with other settings, not opened; None keeps the archives."""
+    def _with(self, manifest: Manifest, settings: Settings) -> FusedModule:
+        """The same program with other settings, not opened."""
         return FusedModule(
             self._image,
             manifest,
             flatten=self._flatten,
             unflatten=self._unflatten,
-            threads=threads,
             guard=self._guard,
-            cuda_graph=cuda_graph,
-            parameters=self._parameters if parameters is None else parameters,
-            keeps_device=keeps_device,
+            **settings.to_dict(),
         )
-
-    def _open(self) -> Session:
-        """Loads the program on its device, once: at the first call, since a compiler needs none."""
-        with self._lock:
-            if self._session is None:
-                session = self._loaded(self._manifest)
-                if not self._keeps_device and not self._parameters:
-                    self._trial = self._trial_of(session)
-                self._session = session
-            return self._session
-
-    def _loaded(self, manifest: Manifest) -> Session:
-        """The program on the device of a manifest."""
-        return Session(
-            self._image,
-            manifest,
-            self._threads,
-            cuda_graph=replay_policy.replays(manifest, self._cuda_graph),
-            automatic=self._cuda_graph is None,
-            archives=self._parameters,
-        )
-
-    def _trial_of(self, session: Session) -> inline_calls.Trial | None:
-        if not inline_calls.tries(self._manifest):
-            return None
-        return inline_calls.Trial(session, lambda: self._loaded(self._inline_manifest))
-
-    @property
-    def _inline_manifest(self) -> Manifest:
-        """The manifest of the program on the calling thread."""
-        return dataclasses.replace(self._manifest, device=inline_calls.INLINE)
 
     def _flat_arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments as a flat list, in the order of `inputs`.

@@ -95,7 +95,7 @@ def devices(program):
     found = []
     for _ in range(2 * CALLS + 1):
         assert np.allclose(program(X), np.exp(X))
-        found.append(program._session._uri)
+        found.append(program._sessions.current._uri)
     return found
 
 
@@ -105,7 +105,7 @@ def test_a_small_program_is_called_on_both(tmp_path, monkeypatch, caplog):
     with caplog.at_level(logging.DEBUG, "mlirfuse.runtime"):
         assert devices(program)[-1] in (THREADS, INLINE)
     assert f"us on {THREADS} and " in caplog.text
-    assert program._trial is None
+    assert program._sessions.trial is None
     program.save(tmp_path / "small.vmfb")
     for other in (
         mlirfuse.load(tmp_path / "small.vmfb"),
@@ -113,7 +113,7 @@ def test_a_small_program_is_called_on_both(tmp_path, monkeypatch, caplog):
         pickle.loads(pickle.dumps(program)),
     ):
         other(X)
-        assert other._trial is not None
+        assert other._sessions.trial is not None
 
 
 def test_a_device_that_was_asked_for_is_kept(tmp_path):
@@ -127,8 +127,8 @@ def test_a_device_that_was_asked_for_is_kept(tmp_path):
         mlirfuse.compile(TEXT, target="cpu", disable_feature=["inline-calls"]),
     ):
         other(X)
-        assert other._trial is None
-        assert other._session._uri == THREADS
+        assert other._sessions.trial is None
+        assert other._sessions.current._uri == THREADS
 
 
 def test_state_is_not_kept_twice():
@@ -144,7 +144,7 @@ def test_a_program_that_loses_its_allocations_goes_on_with_one_thread(monkeypatc
     """In its first call, or in a later one of a signature that is prepared."""
     program = mlirfuse.compile(TEXT)
     monkeypatch.setattr(inline_calls, "MAX_SECONDS", 0.0)  # the trial keeps several threads
-    threads = program._open()
+    threads = program._sessions.open()
     invoked, calls = Session.invoke, []
 
     def invoke(session, arguments):

@@ -35,7 +35,7 @@ def test_a_program_goes_to_another_process(program, tmp_path):
     code = """
 import pickle, sys
 program = pickle.load(open("program.pickle", "rb"))
-assert program._session is None, "the device is opened at the first call"
+assert program._sessions.current is None, "the device is opened at the first call"
 assert "iree.runtime" not in sys.modules
 import numpy as np
 x = np.load("x.npy")
@@ -63,7 +63,7 @@ def test_a_copy_is_a_program_of_its_own(program, copied):
     program(X, MASK)
     again = copied(program)
     assert again is not program
-    assert again._session is None
+    assert again._sessions.current is None
     assert again._image is program._image
     np.testing.assert_array_equal(again(X, MASK), program(X, MASK))
 

@@ -186,7 +186,7 @@ def test_tensors_that_dlpack_does_not_take(kind, shape):
         same = program(x)
         assert (same.dtype, same.shape) == (x.dtype, x.shape)
         assert torch.equal(same.float(), x.float())
-    assert program._prepared.latest is None
+    assert program._sessions.prepared.latest is None
 
 
 def test_arrays_of_jax_on_another_device_are_not_prepared():
@@ -205,7 +205,7 @@ def test_a_prepared_call_that_fails(program, monkeypatch):
     def invoke(*_):
         raise RuntimeError("INVALID_ARGUMENT; it is Monday")
 
-    monkeypatch.setattr(program._session, "_invoke", invoke)
+    monkeypatch.setattr(program._sessions.current, "_invoke", invoke)
     with pytest.raises(MlirfuseError, match="the call failed: INVALID_ARGUMENT; it is Monday"):
         program(*given)
 
@@ -215,7 +215,7 @@ def test_signatures_are_limited(program, monkeypatch):
     for rows in (3, 4, 5, 3, 6, 6):
         given = arguments(rows)
         check(program(*given), given)
-    assert len(program._prepared._by_signature) == 2
+    assert len(program._sessions.prepared._by_signature) == 2
 
 
 def test_an_updated_argument_is_the_one_of_its_call():
