@@ -131,13 +131,15 @@ def test_keys_are_split_where_tiles_leave_sms_idle():
     assert splits(sizes(64, 8192, 98)) == 2
     assert splits(sizes(64, 8192, 99)) == 1
     assert splits(sizes(64, 8192, 64), causal=True) == 1
-    # A split has 256 keys, at least.
-    assert splits(sizes(1, 600, 1)) == 2
-    assert splits(sizes(1, 500, 1)) == 1
+    # A split has 256 keys, at least; one of few queries 128.
+    assert splits(sizes(64, 600, 1)) == 2
+    assert splits(sizes(64, 500, 1)) == 1
+    assert splits(sizes(1, 600, 1)) == 4
+    assert splits(sizes(1, 250, 1)) == 1
     # Sizes that are known at run time: unknown queries are many, an unknown batch may be one.
     assert splits(sizes(None, 8192, 1)) == 1
     assert splits(sizes(1, None, 8)) == 33
-    assert splits(sizes(1, 8192, 8, dynamic_batch=True)) == 32
+    assert splits(sizes(1, 8192, 8, dynamic_batch=True)) == 33
     assert splits(sizes(64, 8192, 16, dynamic_batch=True)) == 1
 
 

@@ -74,7 +74,7 @@ def _splits(
         "keys": sizes.keys_text,
         "num_tiles": f"{num_tiles} * {sizes.heads_text}",
         "max_ctas": heuristics.max_resident_ctas(target),
-        "min_keys": heuristics.MIN_KEYS_PER_SPLIT,
+        "min_keys": heuristics.min_keys_per_split(sizes),
         "block_n": block_n,
     }
     named = ", ".join(f"{name}={value}" for name, value in arguments.items())
