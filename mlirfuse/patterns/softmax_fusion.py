@@ -121,17 +121,20 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the softmax in a dispatch region."""
     found: RowSoftmax = match.data
-    columns = ops.shape(match.root.results[0])[-1]
+    *rows, columns = ops.shape(match.root.results[0])
     tiles = None
     if ctx.target.cpu_tiles is not None and columns is not None:
-        tiles = tiles_of(columns, ctx.target.cpu_tiles)
+        tiles = tiles_of(columns, ctx.target.cpu_tiles, single=not rows)
     skips = ctx.target.name in MAX_SKIPS_NAN
     return form_softmax(found, match.ops, tiles, max_skips_nan=skips)
 
 
-def tiles_of(columns: int, sizes: CpuTiles) -> Tiles:
-    """The tiles in which a CPU computes rows of that many elements."""
-    even = columns % sizes.softmax_lanes == 0
+def tiles_of(columns: int, sizes: CpuTiles, *, single: bool = False) -> Tiles:
+    """The tiles in which a CPU computes rows of that many elements.
+
+    A tensor that is a single row is not split into lanes: IREE 3.13 refuses its tiles.
+    """
+    even = columns % sizes.softmax_lanes == 0 and not single
     rows = limit = sizes.softmax_rows if even else sizes.softmax_uneven_rows
     while rows > 1 and rows * columns * _POWER_BYTES > sizes.softmax_stack_bytes:
         rows //= 2
