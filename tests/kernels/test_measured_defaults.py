@@ -79,8 +79,9 @@ def test_columns_of_many_rows_are_split_often():
     variance = dataclasses.replace(short, combiners="arith.addf arith.addf")
     assert reduction.choose_config(variance, HOPPER).splits <= 128
     # No row is missing in tiles of 64.
-    whole = dataclasses.replace(squares, rows=64 * 5, contiguous_rows=64 * 5)
-    assert reduction.choose_config(whole, HOPPER).block_rows == 64
+    for rows in (64 * 4, 64 * 5):
+        whole = dataclasses.replace(squares, rows=rows, contiguous_rows=rows)
+        assert reduction.choose_config(whole, HOPPER).block_rows == 64
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ MIN_SHORT_ROWS, SHORT_CTAS = 8, 4
 """Rows of a tile down to which there are so many CTAs for each SM: on an H200 the variance of 6272
 rows of 43 f32 took 3.1 us in 196 CTAs of 32 rows, and 2.2 in 784 of eight."""
 
-MAX_CTAS_PER_SM = 32
+RESIDENT_CTAS = 32
 """CTAs that an SM holds at a time: on an H200 softmax of 9216 rows of 261 f32 took 7.2 us with one
 row of each warp, and 5.3 with two."""
 
@@ -205,7 +205,7 @@ def _unpacked_config(problem: ReductionProblem, target: Target) -> ReductionConf
         while tile_elements > width and problem.rows * width < gpu.num_sms * tile_elements:
             tile_elements //= 2
         # Beyond a full device a CTA costs as much as the rows of a warp.
-        if problem.rows * width > gpu.num_sms * MAX_CTAS_PER_SM * tile_elements:
+        if problem.rows * width > gpu.num_sms * RESIDENT_CTAS * tile_elements:
             tile_elements = max(tile_elements, MAX_WARP_ELEMENTS)
         return ReductionConfig(tile_elements, max(1, tile_elements // gpu.warp_size), part)
     held = min(width, part)

@@ -194,9 +194,8 @@ def _loop_tile(problem: ReductionProblem, elements: int, gpu: GpuDevice) -> Redu
         run = power_of_two(problem.contiguous_rows)
         height = min(CONTIGUOUS_ROWS, power_of_two(problem.rows))
         height = min(height, max(run, MIN_CONTIGUOUS_ROWS // 2)) if run < height else height
-        if problem.rows > height and _padded(problem.rows, 2 * height) == _padded(
-            problem.rows, height
-        ):
+        padded = _padded(problem.rows, height)
+        if problem.rows < padded == _padded(problem.rows, 2 * height):
             height *= 2  # As many lanes without a row, in half of the tiles.
         width = min(tile // height, power_of_two(problem.columns))
         # Of few columns as many contiguous rows as leave each SM a tile.
