@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -117,7 +118,7 @@ def test_log(caplog):
     report = mlirfuse.torch_reports()[0]
     start = f"graph_0_0: {report.ops} ops, 2 programs for cpu, "
     assert first.startswith(start)
-    assert "dispatches, 0 with generated kernels, " in first
+    assert re.search(r", \d+ dispatches, \d+ with generated kernels, ", first)
     assert " of 2 from the cache, " in first
     assert ", 2 of 2 from the cache, " in second
     assert "; left to PyTorch: 'aten.rand_like.default' draws random numbers" in first

@@ -408,7 +408,7 @@ def test_object_code_of_amd():
     assert kernel.code.startswith(b"\x7fELF")
     assert kernel.code.count(b"global_buffer") == 2
     assert kernel.code.count(b"by_value") == 1
-    assert (kernel.workgroup_size, kernel.suffix) == ((256, 1, 1), "hsaco")
+    assert (kernel.workgroup_size, kernel.suffix) == ((128, 1, 1), "hsaco")
 
 
 @needs_triton
