@@ -17,6 +17,7 @@ from mlirfuse.kernels.attention.problem import (
     AttentionProblem,
 )
 from mlirfuse.kernels.attention.sizes import MIN_DOT_SIZE, AttentionSizes, padded_head
+from mlirfuse.kernels.codegen.dot_precision import uses_warpgroups
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.targets import cuda
@@ -168,7 +169,7 @@ def shared_memory(problem: AttentionProblem, config: AttentionConfig, target: Ta
     head = padded_head(problem.head_size)
     tile, later = config.block_m * config.block_n, config.num_stages - 1
     blocks, weights = later * 2 * config.block_n * head, tile
-    if _is_of_warpgroups(problem, config, target):
+    if problem.operand_bits == 16 and uses_warpgroups(config.block_m, config.num_warps, target):
         blocks, weights = config.num_stages * 2 * config.block_n * head, 0
     if problem.mask == "general":
         blocks += later * tile
@@ -177,12 +178,6 @@ def shared_memory(problem: AttentionProblem, config: AttentionConfig, target: Ta
         blocks, queries = blocks + 2 * config.block_n * head, 2 * queries
     element = problem.operand_bits // 8
     return element * (blocks + queries + weights)
-
-
-def _is_of_warpgroups(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:
-    """Whether the products of the portable kernel are those of warpgroups of Hopper."""
-    for_sm90 = target.name == "cuda" and target.arch == cuda.HOPPER
-    return for_sm90 and problem.operand_bits == 16 and config.block_m >= WARPGROUP_QUERIES
 
 
 def max_resident_ctas(target: Target) -> int:

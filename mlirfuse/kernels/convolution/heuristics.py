@@ -303,13 +303,11 @@ def _block_ks(
 ) -> list[int]:
     """K of blocks of a tile: longer ones, too, where an SM waits for each block of its only CTA."""
     own = _block_k(problem)
-    if problem.operand_bits != 32 or is_one_product(target):
+    is_f32 = problem.operand_bits == 32 and not is_one_product(target)
+    if not is_f32 or not is_lone(gemm, *tile[:2], target):
         return [own]
-    if not is_lone(gemm, *tile[:2], target):
-        return [own]
-    return sorted(
-        {own, *(_elements(size, problem) for size in (LONG_BLOCK_K_BYTES, *BLOCK_K_BYTES))}
-    )
+    sizes = (LONG_BLOCK_K_BYTES, *BLOCK_K_BYTES)
+    return sorted({own, *(_elements(size, problem) for size in sizes)})
 
 
 def _block_k(problem: ConvolutionProblem) -> int:

@@ -329,8 +329,8 @@ def lone_f32_tiles(problem: MatmulProblem, target: Target) -> list[tuple[int, in
 
 def is_lone(problem: MatmulProblem, block_m: int, block_n: int, target: Target) -> bool:
     """Whether no SM has two CTAs of tiles of so many rows and columns."""
-    ctas = -(-problem.m // block_m) * -(-problem.n // block_n) * problem.batch
-    return ctas <= gpu_of(target).num_sms
+    tile = MatmulConfig(block_m, block_n, 64, 4, 1)
+    return num_ctas(problem, tile) <= gpu_of(target).num_sms
 
 
 def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, int]]:

@@ -124,7 +124,7 @@ def default_config(problem: SortProblem, target: Target) -> SortConfig:
         return _chunked(problem, target)[0]
     gpu = gpu_of(target)
     columns = block_columns(problem.columns)
-    if MIN_SHARED_COLUMNS < columns <= MAX_WARP_COLUMNS:
+    if columns > MIN_SHARED_COLUMNS:
         return min(
             (SortConfig(1, warps) for warps in _row_warps(columns, target)),
             key=lambda config: _network_cycles(
