@@ -379,15 +379,9 @@ def _in_place(found: Analysis, product: Product | None, device: CpuDevice) -> In
     are contiguous is transposed where there are few rows, or a panel on the stack holds them all.
     """
     loops, sizes, roles = found.filter_loops, ops.shape(found.filter), found.loops
-    if (
-        constant_root(found.filter) is not None
-        or found.taps
-        or None
-        in (
-            roles.n_loop,
-            roles.channel_loop,
-        )
-    ):
+    if constant_root(found.filter) is not None or found.taps:
+        return None
+    if roles.n_loop is None or roles.channel_loop is None:
         return None
     steps = {loop: math.prod(s or 0 for s in sizes[d + 1 :]) for d, loop in enumerate(loops)}
     groups = tuple(steps[loop] for loop in roles.group_loops)
