@@ -198,6 +198,29 @@ def meet(counter, arrived):
 
 
 @triton.jit
+def sums_of_columns(a, b, c, d, threads: tl.constexpr):
+    """The sums of four tiles [K, N] over K, as tiles [1, N]; the warps exchange all of them at once.
+
+    Each thread has elements of one column for the most part, where their number allows it.
+    """
+    even = tl.join(_sums_in_threads(a, threads), _sums_in_threads(c, threads))
+    odd = tl.join(_sums_in_threads(b, threads), _sums_in_threads(d, threads))
+    joined = tl.join(even, odd)
+    sums = tl.sum(tl.reshape(joined, [joined.shape[0], 4 * joined.shape[1]]), 0)
+    even, odd = tl.split(tl.reshape(sums, [joined.shape[1], 2, 2]))
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return first[None, :], second[None, :], third[None, :], fourth[None, :]
+
+
+@triton.jit
+def _sums_in_threads(tile, threads: tl.constexpr):
+    """The sums over those rows of a tile that a thread has."""
+    rows: tl.constexpr = min(tile.shape[0], max(1, threads // tile.shape[1]))
+    return tl.sum(tl.reshape(tile, [tile.shape[0] // rows, rows, tile.shape[1]]), 0)
+
+
+@triton.jit
 def swizzle_tile(tile, tiles_m, tiles_n, group_m: tl.constexpr):
     """Indices of a tile along M and N, so that `group_m` rows of tiles run together.
 

@@ -61,6 +61,9 @@ with rows of several CTAs:
     LSTM of 32x256 f32   10.4   4.7        RNN of 4x192 f32      3.0   1.4, 1.0 in one CTA
 """
 
+PADDED_K = 1.125
+"""Elements of K with their padding for each one, at most, where it is summed in larger parts."""
+
 SHARE_OF_SMS = 2
 """CTAs that wait for each other are at most one SM of so many: they all run at a time, also beside
 another kernel of the kind, or on a smaller device of the architecture."""
@@ -115,33 +118,52 @@ def _one_row(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | N
 def _of_one_cta(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
     """That of one CTA for a row, which waits for none."""
     gpu, columns = gpu_of(target), power_of_two(problem.columns)
-    size = _weight_bytes(problem, columns)
     most = MAX_ROW_HELD_BYTES * ROW_WARPS[-1] * gpu.warp_size
-    if columns > ROW_COLUMNS or problem.rows > ROWS_PER_SM * gpu.num_sms or size > most:
+    if columns > ROW_COLUMNS or problem.rows > ROWS_PER_SM * gpu.num_sms:
         return None
-    fewer = [w for w in ROW_WARPS if size <= HELD_BYTES * w * gpu.warp_size]
-    return RecurrenceConfig(1, columns, LEAST_DOT, fewer[0] if fewer else ROW_WARPS[-1], 1)
+    # All of K is one part where it can be: then states stay in registers.
+    for depth in (columns, _depth(problem)):
+        size = _weight_bytes(problem, columns, depth)
+        if size <= most:
+            fewer = [w for w in ROW_WARPS if size <= HELD_BYTES * w * gpu.warp_size]
+            return RecurrenceConfig(1, columns, depth, fewer[0] if fewer else ROW_WARPS[-1], 1)
+    return None
 
 
 def _of_several_ctas(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
     """That of CTAs with the most columns of a row: of few warps where all run at a time."""
     gpu = gpu_of(target)
-    most = ROW_WAVES.get(problem.operand_bits, 0) * gpu.num_sms
+    most, depth = ROW_WAVES.get(problem.operand_bits, 0) * gpu.num_sms, _depth(problem)
     for last, limit in ((len(ROW_WARPS) - 1, min(most, gpu.num_sms)), (len(ROW_WARPS), most)):
         columns = power_of_two(problem.columns) // 2
         while columns >= MIN_ROW_COLUMNS:
-            tiles, size = -(-problem.columns // columns), _weight_bytes(problem, columns)
+            tiles = -(-problem.columns // columns)
+            size = _weight_bytes(problem, columns, depth)
             held = [w for w in ROW_WARPS[:last] if size <= MAX_ROW_HELD_BYTES * w * gpu.warp_size]
             if held and tiles <= most_waiting(target) and tiles * problem.rows <= limit:
-                return RecurrenceConfig(1, columns, LEAST_DOT, held[0], 1)
+                return RecurrenceConfig(1, columns, depth, held[0], 1)
             columns //= 2
     return None
 
 
-def _weight_bytes(problem: RecurrenceProblem, columns: int) -> int:
+def _depth(problem: RecurrenceProblem) -> int:
+    """The largest parts of K of which few elements are padding."""
+    depth = LEAST_DOT
+    while 2 * depth <= power_of_two(problem.k) and _padded(problem, 2 * depth) <= max(
+        PADDED_K * problem.k, _padded(problem, LEAST_DOT)
+    ):
+        depth *= 2
+    return depth
+
+
+def _padded(problem: RecurrenceProblem, depth: int) -> int:
+    """Elements of K, in parts of so many."""
+    return -(-problem.k // depth) * depth
+
+
+def _weight_bytes(problem: RecurrenceProblem, columns: int, depth: int) -> int:
     """Bytes of the weights of so many columns, as f32 in registers."""
-    depth = -(-problem.k // LEAST_DOT) * LEAST_DOT
-    return problem.products * depth * columns * FLOAT_BITS // 8
+    return problem.products * _padded(problem, depth) * columns * FLOAT_BITS // 8
 
 
 def configs(problem: RecurrenceProblem, target: Target) -> list[RecurrenceConfig]:

@@ -11,9 +11,9 @@ other there. They all have to run at a time: `heuristics` bounds their number.
 
 Of few rows each CTA has one row of states, or some columns of it, and their weights in its
 registers: a matrix instruction would compute fifteen rows that there are not, and read its weights
-in each iteration. The CTA of all columns waits for none.
+in each iteration. The CTA of all columns waits for none, and keeps its states in registers.
 
-        h @ W as tl.sum(h[:, None] * W, 0), from parts of 16 contracted elements
+        h @ W as sums of h[:, None] * W over K, of all gates together
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ from mlirfuse.targets.base import Target
 
 ENTRY = "recurrence_kernel"
 
+SUMS = 4
+"""Sums over K that the warps of a CTA of one row exchange at a time: `library.sums_of_columns`."""
+
 MAX_HELD_BYTES = 256
 """Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
 
@@ -79,7 +82,12 @@ class _Kernel:
         self.target = target
         self.problem = problem_of(analysis)
         self.column_tiles = -(-analysis.columns // config.block_columns)
-        self.findings = Findings(shares=self.column_tiles > 1)
+        self.findings = Findings(
+            shares=self.column_tiles > 1,
+            in_registers=self._one_row
+            and self.column_tiles == 1
+            and config.block_k == config.block_columns,
+        )
         self._before: dict[Read, str] = {}
         self._held: dict[tuple[Request, int], str] = {}
         self.tiles = self._tiles()
@@ -131,12 +139,9 @@ class _Kernel:
         writer.line(f"group = pid // {self.column_tiles}")
         rows, columns = config.block_rows, config.block_columns
         writer.line(f"row = (group * {rows} + tl.arange(0, {rows}))[:, None]")
-        first = f"pid % {self.column_tiles} * {columns}"
-        writer.line(f"column = ({first} + tl.arange(0, {columns}))[None, :]")
         if self.problem.rows % rows:
             writer.line(f"row_mask = row < {self.problem.rows}")
-        if analysis.columns % columns:
-            writer.line(f"column_mask = column < {analysis.columns}")
+        self._column_index()
         self._initial()
         header = f"for step in tl.range(0, {analysis.iterations}, num_stages=1):"
         with writer.indented(header):
@@ -144,7 +149,7 @@ class _Kernel:
         for number, state in enumerate(analysis.states):
             if state.result in analysis.results:
                 self._store(self._pointer(state.result), state.result, analysis.main, f"s{number}")
-        kinds = [ops.element_type(value) for value in self.findings.shared]
+        kinds = [ops.element_type(value) for value in self._shared]
         spaces = [Workspace(2 * self._elements, kind) for kind in kinds]
         shared = [(f"w{n}", POINTERS[kind]) for n, kind in enumerate(kinds)]
         counters = []
@@ -182,9 +187,14 @@ class _Kernel:
         return self.problem.rows * self.problem.columns
 
     @property
+    def _shared(self) -> list[ir.Value]:
+        """The states, and values of an iteration, that memory holds for contractions."""
+        return [] if self.findings.in_registers else list(self.findings.shared)
+
+    @property
     def _meets(self) -> bool:
         """Whether CTAs wait for each other; those of one tile of columns need not."""
-        return bool(self.findings.shared) and self.column_tiles > 1
+        return bool(self._shared) and self.column_tiles > 1
 
     def _levels(self) -> list[list[Request]]:
         """The tiles of contractions, those first that need no other ones."""
@@ -213,8 +223,7 @@ class _Kernel:
         }
         for op in self.analysis.contractions:
             self._hold(op)
-        if self.findings.shared:
-            self._meet("1")
+        self._meet("1")
         self.tiles.forget_loads()
 
     def _hold(self, op: ir.Operation) -> None:
@@ -230,17 +239,51 @@ class _Kernel:
         found = {}
         with self.writer.captured() as lines:
             for start in starts:
-                self._k_index(op, "b", str(start))
+                if self._one_row:
+                    self._weight_index(op, start)
+                else:
+                    self._k_index(op, "b", str(start))
                 inner = self._of_operands()
                 for request in requests:
                     weights = inner.operands(request)[1]
                     tile = inner.value(weights.value, weights.index)
                     if self._one_row:
-                        tile = self.tiles.body.name(f"({tile}).to(tl.float32)")
+                        shape = f"[{config.block_k}, {config.block_columns}]"
+                        count = config.block_k * config.block_columns
+                        tile = f"tl.broadcast_to({tile}, [1, {count}]).to(tl.float32)"
+                        tile = self.tiles.body.name(f"tl.reshape({tile}, {shape})")
                     found[request, start] = tile
+            if self._one_row:
+                self._column_index()
         if not any(_DEPENDS.search(line) for line in lines):
             self.writer.write(lines)
             self._held |= found
+
+    def _column_index(self) -> None:
+        """Writes the index of the columns, and whether they are in bounds."""
+        columns = self.config.block_columns
+        first = f"pid % {self.column_tiles} * {columns}"
+        self.writer.line(f"column = ({first} + tl.arange(0, {columns}))[None, :]")
+        if self.analysis.columns % columns:
+            self.writer.line(f"column_mask = column < {self.analysis.columns}")
+
+    def _weight_index(self, op: ir.Operation, start: int) -> None:
+        """Writes the indices of weights for one row: a flat tile, column by column.
+
+        The lanes of a warp have neighboring columns then, whatever the order in memory is: of
+        neighbors along K, the sum over lanes would take more instructions than the products.
+        """
+        config, k = self.config, contracted(op)
+        name = f"b{self.analysis.contractions.index(op)}"
+        count = config.block_k * config.block_columns
+        self.writer.line(f"flat = tl.arange(0, {count})[None, :]")
+        self.writer.line(f"{name} = {start} + flat // {config.block_columns}")
+        first = f"pid % {self.column_tiles} * {config.block_columns}"
+        self.writer.line(f"column = {first} + flat % {config.block_columns}")
+        if k % config.block_k:
+            self.writer.line(f"{name}_mask = {name} < {k}")
+        if self.analysis.columns % config.block_columns:
+            self.writer.line(f"column_mask = column < {self.analysis.columns}")
 
     def _of_operands(self) -> StepDemand:
         """The values of operands of contractions, in their own types."""
@@ -250,15 +293,21 @@ class _Kernel:
         """Writes the indices along K of one operand, and whether they are in bounds."""
         config, k = self.config, contracted(op)
         name = f"{side}{self.analysis.contractions.index(op)}"
-        at = "[None, :]" if side == "a" and not self._one_row else "[:, None]"
+        at = "[None, :]" if side == "a" else "[:, None]"
         self.writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
         if k % config.block_k:
             self.writer.line(f"{name}_mask = {name} < {k}")
 
     def _share(self, value: ir.Value, tile: str, half: str) -> None:
-        """Writes a tile of a state, or of a value of the iteration, for other CTAs."""
-        if value in self.findings.shared:
-            number = list(self.findings.shared).index(value)
+        """Writes a tile of a state, or of a value of the iteration, for other CTAs or lanes."""
+        if value not in self.findings.shared:
+            return
+        number = list(self.findings.shared).index(value)
+        if self.findings.in_registers:
+            masked = self.analysis.columns % self.config.block_columns
+            text = f"tl.where(column_mask, {tile}, 0)" if masked else tile
+            self.writer.line(f"w{number}_now = {text}")
+        else:
             base = f"w{number} + {half} * {self._elements}"
             self._store(base, value, self.analysis.main, tile)
 
@@ -267,7 +316,7 @@ class _Kernel:
         if self._meets:
             arrived = f"{self.column_tiles} * ({meetings})"
             self.writer.line(f"library.meet(counters + group, {arrived})")
-        else:
+        elif self._shared:
             self.writer.line("tl.debug_barrier()")
 
     def _step(self) -> None:
@@ -275,7 +324,7 @@ class _Kernel:
         writer, analysis, levels = self.writer, self.analysis, self._levels()
         # How often the CTAs of the same rows wait for each other.
         per_step = max(1, len(levels))
-        for number, value in enumerate(self.findings.shared):
+        for number, value in enumerate(self._shared):
             half = "step % 2" if analysis.state_of(value) is not None else "0"
             writer.line(f"w{number}_now = w{number} + {half} * {self._elements}")
         demand = StepDemand(self.tiles, analysis, self.findings)
@@ -308,8 +357,7 @@ class _Kernel:
         for number, state in enumerate(analysis.states):
             writer.line(f"s{number} = n{number}")
             self._share(state.argument, f"s{number}", "((step + 1) % 2)")
-        if self.findings.shared:
-            self._meet(f"(step + 1) * {per_step} + 1")
+        self._meet(f"(step + 1) * {per_step} + 1")
 
     def _share_operands(self, requests: Sequence[Request], demand: StepDemand) -> None:
         """Writes the operands of contractions that other contractions computed."""
@@ -361,22 +409,32 @@ class _Kernel:
     ) -> None:
         """The products of the one row of a CTA and their sums, of parts of K."""
         writer, config, op = self.writer, self.config, requests[0].op
-        shape = f"[{config.block_k}, {config.block_columns}]"
-        for name in names:
-            writer.line(f"{name} = tl.zeros({shape}, tl.float32)")
         for start in range(0, contracted(op), config.block_k):
-            for side in ("a", "b"):
-                self._k_index(op, side, str(start))
+            self._k_index(op, "a", str(start))
+            if (requests[0], start) not in self._held:
+                self._k_index(op, "b", str(start))
             inner = self._of_operands()
+            columns: dict[str, str] = {}
             for request, name in zip(requests, names, strict=True):
                 a, b = demand.operands(request)
                 left = inner.value(a.value, a.index)
+                if left not in columns:
+                    text = f"tl.reshape(({left}).to(tl.float32), [{config.block_k}])[:, None]"
+                    columns[left] = self.tiles.body.name(text)
                 right = self._held.get((request, start))
                 if right is None:
                     right = f"({inner.value(b.value, b.index)}).to(tl.float32)"
-                writer.line(f"{name} += ({left}).to(tl.float32) * {right}")
-        for name in names:
-            writer.line(f"{name} = tl.sum({name}, 0, keep_dims=True)")
+                sign = "+=" if start else "="
+                writer.line(f"{name} {sign} {columns[left]} * {right}")
+        threads = config.num_warps * gpu_of(self.target).warp_size
+        for first in range(0, len(names), SUMS):
+            part = list(names[first : first + SUMS])
+            if len(part) == 1:
+                writer.line(f"{part[0]} = tl.sum({part[0]}, 0, keep_dims=True)")
+                continue
+            given = ", ".join(part + part[:1] * (SUMS - len(part)))
+            sums = ", ".join(part + ["_"] * (SUMS - len(part)))
+            writer.line(f"{sums} = library.sums_of_columns({given}, {threads})")
 
     def _narrow(self) -> Tiles:
         """The same lines, with element types as they are in memory, for operands of `tl.dot`."""

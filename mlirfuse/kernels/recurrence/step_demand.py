@@ -75,11 +75,13 @@ class Findings:
       loads: tensors from outside that elementwise ops read.
       shared: states, and values of the iteration, that are read at other indices than their own.
       shares: whether other CTAs have written parts of these, past the first cache.
+      in_registers: whether the one CTA of a row keeps these, as long as it contracts whole ones.
     """
 
-    def __init__(self, *, shares: bool) -> None:
+    def __init__(self, *, shares: bool, in_registers: bool = False) -> None:
         """Begins without findings."""
         self.shares = shares
+        self.in_registers = in_registers
         self.requests: dict[Request, None] = {}
         self.loads: dict[Read, None] = {}
         self.shared: dict[ir.Value, None] = {}
@@ -190,11 +192,19 @@ class StepDemand(Demand):
             raise Unsupported("a state at other rows than the result's")
         self.findings.shared.setdefault(value)
         if self._collects:
+            own = [part for part in index if axis_of(part) is not None]
+            whole = all(part == linear(axis_of(part), 1, 0) for part in own)
+            self.findings.in_registers &= whole and ops.shape(value) == self._analysis.shape
             return self.tiles.body.name("0")
         known = self._known.get((value, index, guard))
         if known is not None:
             return known
         number = list(self.findings.shared).index(value)
+        if self.findings.in_registers:
+            kind = ops.element_type(value)
+            found = f"w{number}_now.to({self.tiles.body.types[kind]})"
+            self._known[value, index, guard] = found
+            return found
         pointers, mask = self.pointers(f"w{number}_now", value, index, guard)
         guarded = f", mask={mask}, other=0" if mask else ""
         cached = ", cache_modifier='.cg'" if self.findings.shares else ""
