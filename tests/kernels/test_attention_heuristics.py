@@ -131,11 +131,14 @@ def test_keys_are_split_where_tiles_leave_sms_idle():
     assert splits(sizes(64, 8192, 98)) == 2
     assert splits(sizes(64, 8192, 99)) == 1
     assert splits(sizes(64, 8192, 64), causal=True) == 1
-    # A split has 256 keys, at least; one of few queries 128.
+    # A split has 256 keys, at least; one of few queries a block, where few are merged.
     assert splits(sizes(64, 600, 1)) == 2
     assert splits(sizes(64, 500, 1)) == 1
-    assert splits(sizes(1, 600, 1)) == 4
-    assert splits(sizes(1, 250, 1)) == 1
+    assert splits(sizes(1, 600, 1)) == 10
+    assert splits(sizes(1, 392, 1)) == 7
+    assert splits(sizes(1, 2048, 1)) == 16
+    assert splits(sizes(1, 8192, 1)) == 64
+    assert splits(sizes(1, 64, 1)) == 1
     # Sizes that are known at run time: unknown queries are many, an unknown batch may be one.
     assert splits(sizes(None, 8192, 1)) == 1
     assert splits(sizes(1, None, 8)) == 33

@@ -11,7 +11,7 @@ from helpers.matmul_plans import linear, plan
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.matmul import cost_model, heuristics
+from mlirfuse.kernels.matmul import cost_model, heuristics, selection
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem, bucket_m
 from mlirfuse.kernels.matmul.selection import choose_config
@@ -26,6 +26,8 @@ WIDE, NARROW = MatmulConfig(128, 64, 64, 4, 4), MatmulConfig(64, 32, 128, 4, 6)
 def chosen(monkeypatch):
     """The configuration of a matmul where only some configurations were measured."""
     monkeypatch.setattr(lookup, "_built_in_entries", lambda *_: ())
+    for share in ("MODELLED_SHARE", "PERSISTENT_SHARE"):
+        monkeypatch.setattr(selection, share, float("inf"))
     return _chosen
 
 
@@ -65,6 +67,53 @@ def test_few_rows_and_streamed_weights_may_fill_less(chosen):
     entries = ((16, 4096, 4096, 1), few), ((16, 512, 4096, 1), low)
     assert chosen((16, 1536, 4096, 1), *entries) == few
     assert chosen((64, 1024, 4096, 1), ((64, 4096, 4096, 1), streaming), narrow) == streaming
+
+
+def test_the_model_overrules_a_measurement_of_another_problem(monkeypatch):
+    """On an H200 the tiles of 64x64 took 17.5 us, those of 64x128 12.5; a measurement counts."""
+    monkeypatch.setattr(lookup, "_built_in_entries", lambda *_: ())
+    sizes, small = (768, 768, 3072, 1), MatmulConfig(64, 64, 128, 4, 6)
+    computed = heuristics.default_config(MatmulProblem(*sizes), HOPPER)
+    assert (computed.block_m, computed.block_n) == (64, 128)
+    assert _chosen(sizes, ((640, 768, 3072, 1), small)) == computed
+    assert _chosen(sizes, (sizes, small)) == small
+
+
+def test_long_rows_of_b_are_parts_of_k_for_warpgroups():
+    """Measured on an H200: 128x128 by one warpgroup, in parts that leave each SM one CTA."""
+    found = heuristics.default_config(
+        MatmulProblem(640, 640, 30000, 1, b_k_contiguous=False), HOPPER
+    )
+    assert (found.block_m, found.block_n, found.num_warps, found.k_splits) == (128, 128, 4, 5)
+    found = heuristics.default_config(MatmulProblem(2048, 2048, 2048, 1), HOPPER)
+    assert (found.block_n, found.num_warps, found.k_splits) == (256, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bits", "splits"),
+    [
+        ((12, 2048, 16384), 32, 16),
+        ((1, 4096, 4096), 16, 8),
+        ((8, 3072, 768), 16, 11),
+        ((8, 3072, 512), 16, 1),
+        ((1, 50000, 1024), 16, 1),
+    ],
+)
+def test_few_rows_times_long_ones_have_whole_lines_and_parts_of_k(sizes, bits, splits):
+    problem = MatmulProblem(*sizes, 1, operand_bits=bits, b_k_contiguous=False)
+    found = heuristics.default_config(problem, HOPPER)
+    assert found == dataclasses.replace(heuristics.WIDE_TILE, k_splits=splits)
+
+
+@pytest.mark.parametrize("whole_rows", [False, True])
+def test_few_columns_of_f32_have_small_tiles(whole_rows):
+    problem = MatmulProblem(
+        7182, 17, 4096, 1, operand_bits=32, b_k_contiguous=False, whole_rows=whole_rows
+    )
+    found = heuristics.default_config(problem, HOPPER)
+    assert (found.block_m, found.block_n, found.num_warps) == heuristics.NARROW_F32_TILE
+    lone = heuristics.default_config(dataclasses.replace(problem, m=500), HOPPER)
+    assert lone.block_m > found.block_m
 
 
 def test_tiles_of_too_few_rows_are_passed_over(chosen):

@@ -37,10 +37,24 @@ def test_a_thread_has_16_bytes_where_there_are_enough_elements(bits):
     gpu = TARGET.gpu
     threads = gpu.num_sms * gpu.max_threads_per_sm
     for elements in (threads // 4, threads, 2 * threads, 4 * threads, 1 << 26):
-        problem = PointwiseProblem(elements, "functions", result_bits=bits)
+        problem = PointwiseProblem(elements, result_bits=bits)
         config = heuristics.default_config(problem, TARGET)
         each = config.block_columns // (gpu.warp_size * config.num_warps)
         assert each == (8 if bits < 32 and elements >= 2 * threads else 4)
+
+
+@pytest.mark.parametrize(
+    ("trait", "bits", "each", "warps"),
+    [("functions", 32, 8, 4), ("permuted", 16, 16, 1), ("swapped", 32, 8, 4), ("sliced", 32, 4, 8)],
+)
+def test_threads_have_more_elements_of_functions_and_scattered_loads(trait, bits, each, warps):
+    gpu = TARGET.gpu
+    filled = gpu.num_sms * gpu.max_threads_per_sm * 4
+    config = heuristics.default_config(PointwiseProblem(filled, trait, result_bits=bits), TARGET)
+    assert config.num_warps == warps
+    assert config.block_columns == each * warps * gpu.warp_size
+    few = heuristics.default_config(PointwiseProblem(filled - 1, trait, result_bits=bits), TARGET)
+    assert few.block_columns <= 4 * few.num_warps * gpu.warp_size * (2 if bits == 16 else 1)
 
 
 def test_a_device_of_few_sms_has_larger_tiles():

@@ -130,7 +130,7 @@ def test_a_cta_holds_the_weights_of_a_small_cell_for_one_row(cell, columns):
     assert not re.search(r"tl\.load\(.*b0", inside)
 
 
-@pytest.mark.parametrize(("cell", "columns", "tiles"), [("gru", 417, 27), ("lstm", 300, 19)])
+@pytest.mark.parametrize(("cell", "columns", "tiles"), [("gru", 417, 27), ("lstm", 300, 38)])
 def test_ctas_that_share_a_row_hold_the_weights_of_their_columns(cell, columns, tiles):
     """They wait for each other, and no row for another one."""
     plan = planned(recurrence_text(Recurrence(cell, rows=(3,), columns=columns)))

@@ -514,11 +514,25 @@ def test_threads_reduce_few_columns_alone(rows, columns, run):
 
 
 @pytest.mark.parametrize(
-    ("columns", "run", "writes"), [(17, 936, 0), (8, 1, 0), (9, 936, 1), (5, 1, 1)]
+    ("rows", "columns", "run", "writes"),
+    [
+        (30000, 17, 936, 0),
+        (217152, 65, 936, 0),
+        (217152, 8, 1, 0),
+        (217152, 9, 936, 1),
+        (217152, 5, 1, 1),
+    ],
 )
-def test_other_rows_are_not_unrolled(columns, run, writes):
-    problem = ReductionProblem(217152, columns, "arith.maximumf", 1, writes, contiguous_rows=run)
+def test_other_rows_are_not_unrolled(rows, columns, run, writes):
+    problem = ReductionProblem(rows, columns, "arith.maximumf", 1, writes, contiguous_rows=run)
     assert heuristics.default_config(problem, TARGET).block_columns != 1
+
+
+@pytest.mark.parametrize("columns", [17, 64])
+def test_a_thread_of_many_rows_reduces_more_columns_of_two(columns):
+    problem = ReductionProblem(217152, columns, "arith.addf", 1, 0, contiguous_rows=936)
+    config = heuristics.default_config(problem, TARGET)
+    assert (config.block_rows, config.block_columns, config.num_warps) == (64, 1, 1)
 
 
 @needs_triton

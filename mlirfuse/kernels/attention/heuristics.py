@@ -26,10 +26,13 @@ from mlirfuse.targets.base import Target
 CTAS_PER_SM = 2
 """CTAs that share an SM, so that matmuls of one run under the softmax of the other."""
 
-MIN_KEYS_PER_SPLIT, MIN_KEYS_OF_FEW_QUERIES = 256, 128
+MIN_KEYS_PER_SPLIT, MIN_KEYS_OF_FEW_QUERIES = 256, 64
 """Keys that are worth a CTA of their own, at least. The blocks of few queries are latency: on an
-H200 a block of 64 keys took 1 us for a query of 2048 keys in f16, and 3.5 us for one of 392 in f32,
-and the merge of splits 1.5 us."""
+H200 four queries of two heads of 128 f32 with 392 keys took 10.4 us in splits of two blocks, and
+6.8 in those of one; four of 12 heads of 64 f16 with 300 keys 4.6 and 3.9 us."""
+
+FEW_SPLITS = 16
+"""Splits up to which a merge takes 2 us: that of 32, of two heads of 64, took 4.2."""
 
 MIN_QUERIES_SM90 = 48
 """Queries below which more than a quarter of the 64 rows of a warpgroup's matmul would be empty."""
@@ -200,10 +203,18 @@ def num_kv_splits(sizes: AttentionSizes, block_m: int, causal: bool, target: Tar
     num_tiles = -(-sizes.queries // block_m) * sizes.heads * (ASSUMED_BATCH if many else 1)
     splits = max_resident_ctas(target) // num_tiles
     if sizes.keys is not None:
-        splits = min(splits, sizes.keys // min_keys_per_split(sizes))
+        splits = min(splits, _most_splits(sizes, sizes.keys))
     enough = max_resident_ctas(target) if _has_few_queries(sizes) else gpu_of(target).num_sms
     occupied = 4 * num_tiles >= 3 * enough
     return 1 if occupied else max(1, splits)
+
+
+def _most_splits(sizes: AttentionSizes, keys: int) -> int:
+    """Parts of so many keys, at most: a block each of few queries, as long as few are merged."""
+    if not _has_few_queries(sizes):
+        return keys // MIN_KEYS_PER_SPLIT
+    blocks = -(-keys // MIN_KEYS_OF_FEW_QUERIES)
+    return min(blocks, max(FEW_SPLITS, blocks // 2))
 
 
 def min_keys_per_split(sizes: AttentionSizes) -> int:

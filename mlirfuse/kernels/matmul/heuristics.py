@@ -51,15 +51,20 @@ MIN_SPLIT_BYTES = 512
 """Bytes of a row of an operand along K that are worth a CTA of their own, at least: four blocks,
 which fill a pipeline."""
 
-MIN_LONG_SPLIT_K = 4096
-"""The same where small tiles fill the device without a split, which then allows larger ones."""
+MIN_LONG_SPLIT_K = 1024
+"""The same where small tiles fill the device without a split, which then allows larger ones: on an
+H200 304x5000x704 f16 took 20.7 us in tiles of 64 by 32, and 10.8 in four parts of tiles of 64 by
+128; 1000x8192x1000 59 in those of 64 by 128, and 39 in four parts of those of 128 by 256."""
 
-MIN_SAVED = 0.2
+MIN_SAVED = 0.25
 """Share of the modelled time that one more kernel has to save: the model's error, an estimate."""
 
 MIN_SAVED_BY_COPIES = 4 * LAUNCH_COST
 """Modelled time that a copy of operands saves at least: the latency of narrow loads, which is most
 of it, was measured for operands in memory alone."""
+
+LARGEST_OF_WARPGROUP = 128 * 128
+"""Elements of a tile of which a warpgroup holds 128 in each thread."""
 
 SMALLEST_TILE = MatmulConfig(64, 32, 64, 4, 1)
 """The smallest tile that is efficient."""
@@ -86,6 +91,9 @@ F32_TILES = (
 )
 """M, N and warps of tiles of f32. Those of 32 rows have no warpgroups."""
 
+NARROW_F32_TILE = (16, 32, 2)
+"""The same of few columns: 7182x4096x17 took 78 us on an H200 so, and 115 in tiles of 32 by 64."""
+
 TF32_TILES = (*F32_TILES, (64, 64, 2))
 """The same of products of TF32. On an H200 a convolution of 4194240 pixels, 128 channels and K of
 192 took 1198 us in tiles of 128 by 128 with four warps, and 1720 with eight; one of 1x1 of 501760
@@ -109,6 +117,16 @@ SHORT_GEMV_K = 32
 """K up to which a GEMV of a B that is contiguous along N has no tensor cores: of a tile of 16 by 32
 that they compute one row is used, and a part of a block of K. On an H200 16384 products of 1x3 and
 3x1024 f32 took 1503 us so, for 200 MB of B."""
+
+WIDE_TILE = MatmulConfig(16, 128, 64, 4, 3)
+"""Tile of a small M whose B is contiguous along N: whole lines of B, and parts of K for each CTA.
+
+On an H200 12x16384x2048 f32 took 35 us so, and 115 in tiles of 16 columns; in f16 19 and 37;
+5x4096x4096 f32 21 and 33; 1x4096x4096 f16 10.7 and, without parts of K, 20.1."""
+
+WIDE_CTAS_PER_SM, MAX_WHOLE_K = 2, 512
+"""CTAs of such tiles for each SM, and elements of K up to which they are not split: 8x768x3072 f16
+took 4.8 us in four parts and 6.0 in one; the kernel that adds parts takes 1.1."""
 
 _BLOCK_BYTES = 128
 """Bytes along K of a block: a row of shared memory without bank conflicts."""
@@ -193,6 +211,8 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
         return _gemv_config(problem, target)
     if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
+    if problem.m <= MIN_DOT_M and not problem.b_k_contiguous and splits_k(problem):
+        return _wide_config(problem, target)
     tiles = (
         [*tile_configs(problem, target)]
         if problem.m > MIN_DOT_M or problem.whole_rows
@@ -201,7 +221,7 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
     splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
     copying = [c for one in (*tiles, *splits) if copies for c in copy_configs(one, problem)]
     found = min(tiles, key=lambda c: time(c, problem, target))
-    found = cheaper(found, splits, problem, target)
+    found = _with_one_warpgroup(cheaper(found, splits, problem, target), problem, target)
     most = time(found, problem, target) - MIN_SAVED_BY_COPIES
     copying = [config for config in copying if time(config, problem, target) < most]
     return cheaper(found, copying, problem, target)
@@ -222,6 +242,34 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfi
     wider = MatmulConfig(MIN_DOT_M, 64, 2 * _BLOCK_BYTES * 8 // problem.operand_bits, 4, 2)
     num_stages = min(4, max(2, _stages(wider, problem, target)))
     return [config, dataclasses.replace(wider, num_stages=num_stages)]
+
+
+def _wide_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """A small M, N-contiguous: tiles of whole lines, and parts of K that fill the device."""
+    tile = WIDE_TILE
+    while tile.block_n > MIN_DOT_M and problem.n <= tile.block_n // 2:
+        tile = dataclasses.replace(tile, block_n=tile.block_n // 2)
+    blocks = -(-problem.k // tile.block_k)
+    wanted = WIDE_CTAS_PER_SM * gpu_of(target).num_sms // num_ctas(problem, tile)
+    splits = min(wanted, blocks, MAX_K_SPLITS)
+    if problem.k <= MAX_WHOLE_K or splits <= 1:
+        return tile
+    return dataclasses.replace(tile, k_splits=splits)
+
+
+def _with_one_warpgroup(
+    config: MatmulConfig, problem: MatmulProblem, target: Target
+) -> MatmulConfig:
+    """A configuration whose CTAs have an SM and a part of K each, by one warpgroup.
+
+    It has twice the accumulators of two. On an H200 512x65536x376 bf16 took 52 us so, and 66 by
+    two; 640x30000x640 f16 50 and 63; without parts of K times differ by 10 % in both directions.
+    """
+    largest = config.block_m * config.block_n == LARGEST_OF_WARPGROUP and config.num_warps == 8
+    lone = num_ctas(problem, config) * config.k_splits <= gpu_of(target).num_sms
+    if config.k_splits == 1 or not largest or not lone or problem.wide_epilogue:
+        return config
+    return dataclasses.replace(config, num_warps=config.num_warps // 2)
 
 
 def block_n_each(block_n: int, accumulators: int) -> int:
@@ -279,7 +327,8 @@ def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfi
         by_warps = problem.operand_bits == 32 and not uses_warpgroups(block_m, num_warps, target)
         block_k = _BLOCK_BYTES * 8 // problem.operand_bits
         lone = is_lone(problem, block_m, block_n, target)
-        if block_m + block_n * accumulators <= 128 and (lone or not by_warps):
+        narrow = (block_m, block_n, num_warps) == NARROW_F32_TILE
+        if block_m + block_n * accumulators <= 128 and (lone or narrow or not by_warps):
             block_k *= 2
         smallest_k = 32 if problem.operand_bits < 64 else 16
         block_k = min(block_k, max(smallest_k, power_of_two(problem.k)))
@@ -337,7 +386,13 @@ def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, i
     """M, N and warps of tiles."""
     if problem.whole_rows:
         block_n = max(MIN_DOT_M, power_of_two(problem.n))
+        if _is_narrow(problem, target):
+            yield NARROW_F32_TILE
+            return
         yield from ((rows, block_n, 8 if rows * block_n >= 128 * 128 else 4) for rows in WHOLE_ROWS)
+        return
+    if _is_narrow(problem, target):
+        yield NARROW_F32_TILE
         return
     if problem.operand_bits == 32:
         yield from f32_tiles(target, a_k_contiguous=problem.a_k_contiguous)
@@ -346,6 +401,13 @@ def _tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, i
     for block_m, block_n in itertools.product((64, 128), (32, 64, 128, 256)):
         elements = block_m * block_n_each(block_n, problem.accumulators) * problem.accumulators
         yield block_m, block_n, 8 if elements >= 128 * 128 else 4
+
+
+def _is_narrow(problem: MatmulProblem, target: Target) -> bool:
+    """Whether tiles of all of few columns of f32 fill the device, of which an SM has several."""
+    rows, columns, _ = NARROW_F32_TILE
+    few = problem.operand_bits == 32 and problem.n * problem.accumulators <= columns
+    return few and not problem.b_k_contiguous and not is_lone(problem, rows, columns, target)
 
 
 def _stages(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
@@ -406,8 +468,7 @@ def k_split_configs(
         parts are worth a CTA.
     """
     num_sms, ctas = gpu_of(target).num_sms, num_ctas(problem, config)
-    plain = _is_plain(problem) and not problem.whole_rows
-    if not plain or ctas > num_sms or config.split_k > 1:
+    if not splits_k(problem) or ctas > num_sms or config.split_k > 1:
         return
     filled = fills_device(num_ctas(problem, smallest), target)
     shortest = MIN_LONG_SPLIT_K if filled else MIN_SPLIT_BYTES * 8 // problem.operand_bits
@@ -430,6 +491,11 @@ def copy_configs(config: C, problem: MatmulProblem) -> Iterator[C]:
     ]
     for copied in {*unaligned, "".join(unaligned)} - {""}:
         yield dataclasses.replace(config, aligned_copies=copied)
+
+
+def splits_k(problem: MatmulProblem) -> bool:
+    """Whether CTAs may have parts of K."""
+    return _is_plain(problem) and not problem.whole_rows
 
 
 def _is_plain(problem: MatmulProblem) -> bool:

@@ -6,7 +6,7 @@ import itertools
 
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of, thread_shape
+from mlirfuse.kernels.configs.device import SMALL_VECTOR, gpu_of, thread_shape
 from mlirfuse.kernels.pointwise.problem import PointwiseConfig, PointwiseProblem
 from mlirfuse.targets.base import Target
 
@@ -20,6 +20,17 @@ TRANSPOSED_WARPS = 8
 SMALL_TRANSPOSED_TILES = 4
 """Tiles of the larger side for each SM below which the smaller one is faster: the longer side of
 8x1024x1024 f32 took 17.0 us, the shorter one 18.2; of 4x512x512 4.2 and 3.5."""
+
+
+SCATTERED, SCATTERED_WARPS, SCATTERED_ELEMENTS = ("permuted", "swapped"), 1, 16
+"""Traits of loads that no vector has; warps of a CTA, and elements of a thread, of many such loads
+of 16 bits: pixel shuffles of 3.2 million f16 took 8.4 us on an H200 so, and 9.2 with four warps and
+eight elements; reflections of 8.1 million 14.9 and 16.3."""
+
+FUNCTION_ELEMENTS = 8
+"""Elements of a thread that computes functions of many f32, whose latencies overlap: five functions
+of 34.9 million took 131 us on an H200 with eight, and 145 with four; a reciprocal root of 1.3
+million 2.4 and 3.0 us; of a million 3.1 both."""
 
 
 def choose_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
@@ -40,6 +51,13 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
             side = SMALL_TRANSPOSED_SIDE
         return PointwiseConfig(side, side, TRANSPOSED_WARPS)
     shape = thread_shape(problem.elements, target, bits=problem.result_bits)
+    if problem.elements >= gpu.num_sms * gpu.max_threads_per_sm * SMALL_VECTOR:
+        if problem.trait in SCATTERED and problem.result_bits == 16:
+            tile = SCATTERED_WARPS * gpu.warp_size * SCATTERED_ELEMENTS
+            return PointwiseConfig(1, tile, SCATTERED_WARPS)
+        if problem.trait in (*SCATTERED, "functions") and problem.result_bits == 32:
+            warps = shape.tile // (gpu.warp_size * FUNCTION_ELEMENTS)
+            return PointwiseConfig(1, shape.tile, warps)
     return PointwiseConfig(1, shape.tile, shape.warps)
 
 

@@ -45,7 +45,7 @@ from mlirfuse.kernels.recurrence.analysis import (
     contracted,
     problem_of,
 )
-from mlirfuse.kernels.recurrence.heuristics import FLOAT_BITS, MAX_ROW_HELD_BYTES
+from mlirfuse.kernels.recurrence.heuristics import FLOAT_BITS, most_held
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
 from mlirfuse.kernels.recurrence.step_demand import Findings, Read, Request, StepDemand
 from mlirfuse.structured.ir import ops
@@ -233,8 +233,10 @@ class _Kernel:
         starts = range(0, contracted(op), config.block_k)
         elements = len(requests) * len(starts) * config.block_k * config.block_columns
         bits = FLOAT_BITS if self._one_row else ops.element_bits(op.operands[0])
-        size, most = elements * bits // 8, MAX_ROW_HELD_BYTES if self._one_row else MAX_HELD_BYTES
-        if (len(starts) > 1 and not self._one_row) or size > most * threads:
+        most = MAX_HELD_BYTES * threads
+        if self._one_row:
+            most = most_held(config.num_warps, self.target)
+        if (len(starts) > 1 and not self._one_row) or elements * bits // 8 > most:
             return
         found = {}
         with self.writer.captured() as lines:

@@ -26,13 +26,19 @@ loads overlap: on an H200 sums of 191688 rows of 75 f16 took 22.9 us with one wa
 two; of 45680 rows of 593 bf16 39.1 us with two rows of one warp, 54.0 with one, and 63.5 with one
 row of two warps."""
 
+STRIDED_COLUMNS, STRIDED_WARPS, STRIDED_CTAS_PER_SM = 32, 2, 8
+"""Columns and warps of the blocks of a scan that is not along the contiguous dimension, and their
+CTAs on each SM. On an H200 sums of 1208 columns of 2048 f32 took 10.9 us so, and 16.0 in blocks of
+64 by four warps; log-sum-exps 46 and 95 us; sums along the middle of 8x3000x128 bf16 11.5 and
+20.1."""
+
 LANE_BYTES = 128
 """Bytes of a tile along the dimensions after the scanned one: a line of the cache."""
 
 CTAS_PER_SM = 4
 """CTAs on each SM that hide the latency from block to block of a scan; below, scans are split."""
 
-MIN_BLOCKS_PER_SEGMENT = 4
+MIN_BLOCKS_PER_SEGMENT = 2
 """Blocks of a part of a strided scan, at least: the totals of the parts take a launch."""
 
 MAX_TOTALS = 8192
@@ -82,10 +88,14 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
         # One block of half lines: 147944 sums of 37 bf16 took 13 us on an H200, not 25.
         lanes //= 2
     columns = min(TILE_ELEMENTS // lanes, power_of_two(problem.columns))
-    ctas = _ctas(problem, lanes)
+    if problem.columns <= columns:
+        return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu), 1)
+    columns = min(STRIDED_COLUMNS, columns)
     blocks = -(-problem.columns // columns)
-    segments = min(-(-busy // ctas), blocks // MIN_BLOCKS_PER_SEGMENT, MAX_TOTALS // lanes)
-    return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu), max(1, segments))
+    wanted = -(-gpu.num_sms * STRIDED_CTAS_PER_SM // _ctas(problem, lanes))
+    segments = min(wanted, blocks // MIN_BLOCKS_PER_SEGMENT, MAX_TOTALS // lanes)
+    warps = min(STRIDED_WARPS, _num_warps(columns * lanes, gpu))
+    return ScanConfig(columns, lanes, warps, max(1, segments))
 
 
 def _ctas(problem: ScanProblem, lanes: int) -> int:
