@@ -91,8 +91,9 @@ F32_TILES = (
 )
 """M, N and warps of tiles of f32. Those of 32 rows have no warpgroups."""
 
-NARROW_F32_TILE = (16, 32, 2)
-"""The same of few columns: 7182x4096x17 took 78 us on an H200 so, and 115 in tiles of 32 by 64."""
+NARROW_F32_TILE, MIN_NARROW_K = (16, 32, 2), 512
+"""The same of few columns and a long K: 7182x4096x17 took 78 us on an H200 so, and 115 in tiles of
+32 by 64. Of 152538x16x8 a tile has one block of K, and its CTA is mostly its start."""
 
 TF32_TILES = (*F32_TILES, (64, 64, 2))
 """The same of products of TF32. On an H200 a convolution of 4194240 pixels, 128 channels and K of
@@ -407,6 +408,7 @@ def _is_narrow(problem: MatmulProblem, target: Target) -> bool:
     """Whether tiles of all of few columns of f32 fill the device, of which an SM has several."""
     rows, columns, _ = NARROW_F32_TILE
     few = problem.operand_bits == 32 and problem.n * problem.accumulators <= columns
+    few = few and problem.k >= MIN_NARROW_K
     return few and not problem.b_k_contiguous and not is_lone(problem, rows, columns, target)
 
 
