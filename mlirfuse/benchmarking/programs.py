@@ -29,6 +29,9 @@ MODULE = "mlirfuse.benchmarking.programs"
 PATIENCE_SECONDS = 600.0
 """Seconds that the first calls of a program may take where no limit is given."""
 
+CPU_DRIVERS = "local-"
+"""Start of the names of IREE's drivers whose programs take the cores of this machine."""
+
 INPUT = "input"
 
 
@@ -63,9 +66,16 @@ def times(
         }
         ready: dict[str, Process] = {}
         notes: dict[str, dict[str, Any]] = {key: {} for key in programs}
+
+        def start(key: str) -> Process:
+            given = {**request, "program": str(programs[key].resolve())}
+            return processes.enter_context(started(MODULE, given, {}))
+
+        if not device.startswith(CPU_DRIVERS):
+            # Programs of another device are opened and warmed up beside each other.
+            ready = {key: start(key) for key in programs}
         for key, program in programs.items():
-            given = {**request, "program": str(program.resolve())}
-            process = processes.enter_context(started(MODULE, given, {}))
+            process = ready[key] if key in ready else start(key)
             found = process.line(timeout or PATIENCE_SECONDS)
             if found is None or "said" in found:
                 raise _failure(program, process.end() if found is None else found["said"])

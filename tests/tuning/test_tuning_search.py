@@ -21,7 +21,7 @@ from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
 from mlirfuse.tuning.model import jobs, portable, problem
 from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
 from mlirfuse.tuning.model.problem import Shapes, added, without
-from mlirfuse.tuning.model.search import Search
+from mlirfuse.tuning.model.search import FINAL_ROUNDS, Search
 from mlirfuse.tuning_profile import file
 from mlirfuse.tuning_profile.entry import Setting
 
@@ -132,6 +132,39 @@ def test_a_resumed_search_runs_nothing_again(tmp_path):
     assert results[0][1] == 0
     assert results[1][1] > 0
     assert set(model.compiled.values()) == {1}
+
+
+def test_a_time_limit_leaves_candidates_out_and_still_confirms_the_result(tmp_path):
+    effects = {"good": 0.7, **{f"slow{i}": 1.1 for i in range(60)}}
+    model = ModelledModel(tmp_path, effects, compile_seconds=(10.0,))
+    times, tried = {}, {}
+    for seconds in (None, 300.0):
+        executor = SimulatedExecutor(2, 1, model.answer)
+        search = Search(model.problem(), executor, seconds=seconds, parallel=2)
+        found = search.run()
+        times[seconds], tried[seconds] = executor.now(), found.tried
+        assert names(found) == {"good"}
+        assert found.rounds >= FINAL_ROUNDS
+    assert times[300.0] < 1.5 * 300 < times[None]
+    assert 2 < tried[300.0] < tried[None]
+
+
+def test_a_time_limit_that_is_over_still_gives_a_result(tmp_path):
+    model = ModelledModel(tmp_path, {"good": 0.7, "better": 0.6, "idle": 1.0})
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(model.problem(), executor, seconds=0.1, parallel=1).run()
+    assert found.tried == 1
+    assert len(found.settings) <= 1
+
+
+def test_batches_are_as_large_as_asked_for(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(20)})
+    counts = {}
+    for batch in (4, 10):
+        executor = SimulatedExecutor(4, 1, model.answer)
+        Search(model.problem(), executor, batch=batch).run()
+        counts[batch] = executor.count(MEASURE)
+    assert counts[10] < counts[4]
 
 
 def test_a_model_that_cannot_be_compiled_is_an_error(tmp_path):

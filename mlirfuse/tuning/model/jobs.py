@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -165,14 +166,23 @@ def measure(request: Request, files: Files, output: Path) -> dict[str, Any]:
     for index, entries in enumerate(request["sets"] if request["verify"] else ()):
         inputs = _inputs(signature, request["shapes"][index], request)
         reference = _reference(files, index, entries)
-        for name in names:
-            if name in request["verify"] and name not in wrong:
-                numerics = Numerics(request["verify"][name])
-                problem = _checked(
-                    paths[name], inputs, signature, target, request["timeout"], reference, numerics
+        checked = [name for name in names if name in request["verify"] and name not in wrong]
+        # The processes of the calls run beside each other.
+        with futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            problems = {
+                name: pool.submit(
+                    _checked,
+                    paths[name],
+                    inputs,
+                    signature,
+                    target,
+                    request["timeout"],
+                    reference,
+                    Numerics(request["verify"][name]),
                 )
-                if problem:
-                    wrong[name] = problem
+                for name in checked
+            }
+        wrong |= {name: found.result() for name, found in problems.items() if found.result()}
     _check_incumbent(names[0], wrong)
     seconds: dict[str, list[list[float]]] = {}
     while not seconds:

@@ -9,14 +9,19 @@
 4. each setting that is left is measured by leaving it out; the ones that do not pay are dropped;
 5. the result is measured beside the default, and is the default where it is not faster.
 
+With a time limit the first three steps get a part of it each, and candidates that they have not
+reached by then are left out; the last two always run, since they decide whether the result holds.
+
 Batches are formed in the order of the candidates, so that a search that is resumed asks for the
 same measurements and finds them in the store.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 
 from mlirfuse.benchmarking.verdict import FASTER, MIN_ROUNDS, SLOWER, Comparison
@@ -37,6 +42,14 @@ from mlirfuse.tuning_profile.entry import Setting
 
 BATCH = 4
 """Candidates that take turns with the incumbent and its control."""
+
+DEVICE_BATCH = 14
+"""The same for a program of another device than the CPU: its processes start beside each other, and
+each holds no more of the machine than its memory."""
+
+COMPILE_PART, HALVING_PART, CLIMB_PART = 0.4, 0.65, 0.8
+"""Parts of the time limit at which the compilation of single settings, successive halving and the
+local search end. The rest is for the measurements that confirm the result."""
 
 MAX_CANDIDATES = 96
 """Single settings that are tried where no other number is given."""
@@ -125,6 +138,10 @@ class Search:
       say: called with a stage, and how many of how many are done.
       max_candidates: number of single settings that are tried.
       extra: proposals beside those of the model.
+      seconds: approximate time limit of `run`; None for none.
+      parallel: compilations that are handed out at a time where there is a time limit, since all
+        that are handed out are waited for; None for the number of cores.
+      batch: candidates that are measured in a task.
     """
 
     def __init__(
@@ -134,6 +151,10 @@ class Search:
         say: Say = lambda stage, done, total: None,
         max_candidates: int = MAX_CANDIDATES,
         extra: Iterable[Proposal] = (),
+        *,
+        seconds: float | None = None,
+        parallel: int | None = None,
+        batch: int = BATCH,
     ) -> None:
         """Nothing is tried yet."""
         self.problem = problem
@@ -141,6 +162,10 @@ class Search:
         self._say = say
         self._max = max_candidates
         self._extra = list(extra)
+        self._seconds = seconds
+        self._parallel = parallel or len(os.sched_getaffinity(0))
+        self._batch_size = batch
+        self._began = executor.now()
         self._programs: dict[Settings, Program | None] = {}
         self._verified: set[str] = set()
         self._bad: set[str] = set()
@@ -153,14 +178,49 @@ class Search:
         Raises:
           MlirfuseError: the model cannot be compiled or called with the default settings.
         """
+        self._began = self._executor.now()
         default = self._start()
         proposals = [*self._extra, *self._found.proposals.values()]
         singles = [added((), p.setting) for p in proposals][: self._max]
-        candidates = self._compiled(singles, "compiling candidates")
+        candidates = self._compiled(singles, "compiling candidates", COMPILE_PART)
         survivors = self._halved(default, candidates)
         best = self._climb(default, survivors)
         self._prune(default, best)
         return self._found
+
+    def _left(self, part: float) -> bool:
+        """Whether a part of the time limit has not passed yet."""
+        if self._seconds is None:
+            return True
+        return self._executor.now() - self._began < part * self._seconds
+
+    def _outcomes(
+        self, tasks: Sequence[Task], stage: str, part: float | None, parallel: int
+    ) -> dict[str, Outcome]:
+        """The outcomes of some tasks by key: of those that began within a part of the time limit.
+
+        Args:
+          tasks: of a stage.
+          stage: its name.
+          part: of the time limit; None to run all.
+          parallel: number of tasks that are handed out at a time where there is a limit.
+        """
+        limit = None if self._seconds is None else part
+        waiting = collections.deque(tasks)
+        opened: set[str] = set()
+        found: dict[str, Outcome] = {}
+        while waiting or not found.keys() >= opened:
+            open_count = len(opened) - len(found)
+            if waiting and (limit is None or open_count < parallel):
+                if limit is not None and opened and not self._left(limit):
+                    waiting.clear()
+                    continue
+                opened.add(self._executor.submit(waiting.popleft()))
+                continue
+            outcome = self._executor.wait()
+            found[outcome.key] = outcome
+            self._say(stage, len(found), len(tasks))
+        return found
 
     def exhaustive(self, settings: Sequence[Setting]) -> list[tuple[Settings, float]]:
         """Every combination of some settings, with its speedup over the default, the best first."""
@@ -198,25 +258,28 @@ class Search:
             raise MlirfuseError(f"the unfused program fails: {self._reference.message}")
         return default
 
-    def _compiled(self, wanted: Sequence[Settings], stage: str) -> list[Program]:
-        """The programs of some candidates, without those that fail or have the code of others."""
+    def _compiled(
+        self, wanted: Sequence[Settings], stage: str, part: float | None = None
+    ) -> list[Program]:
+        """The programs of some candidates, without those that fail or have the code of others.
+
+        Those that no time is left for are left out; a part of the limit of None compiles all.
+        """
         new = [s for s in dict.fromkeys(wanted) if s not in self._programs]
-        keys = {self._executor.submit(self.problem.compile_task(s)): s for s in new}
-        done: dict[Settings, Outcome] = {}
-        while len(done) < len(keys):
-            outcome = self._executor.wait()
-            done[keys[outcome.key]] = outcome
-            self._say(stage, len(done), len(keys))
-        self._found.tried += len(new)
-        for settings in new:
-            outcome = done[settings]
+        tasks = {s: self.problem.compile_task(s) for s in new}
+        done = self._outcomes(list(tasks.values()), stage, part, self._parallel)
+        for settings, task in tasks.items():
+            outcome = done.get(task.key)
+            if outcome is None:
+                continue
+            self._found.tried += 1
             if outcome.ok:
                 program = Program(settings, outcome.files[jobs.PROGRAM], outcome.value)
                 self._programs[settings] = program
             else:
                 self._programs[settings] = None
                 self._found.failed[label(settings)] = outcome.message
-        return self._distinct(wanted)
+        return self._distinct([s for s in wanted if s in self._programs])
 
     def _distinct(self, wanted: Sequence[Settings]) -> list[Program]:
         """The compiled programs with code of their own, in order."""
@@ -234,20 +297,25 @@ class Search:
         return found
 
     def _measured(
-        self, incumbent: Program, programs: Sequence[Program], rounds: int, stage: str
+        self,
+        incumbent: Program,
+        programs: Sequence[Program],
+        rounds: int,
+        stage: str,
+        part: float | None = None,
     ) -> list[Judged]:
-        """The programs with right results beside the incumbent, in order."""
-        batches = [programs[i : i + BATCH] for i in range(0, len(programs), BATCH)]
+        """The programs with right results beside the incumbent, in order.
+
+        Those that no time is left for are left out; a part of the limit of None measures all.
+        """
+        size = self._batch_size
+        batches = [programs[i : i + size] for i in range(0, len(programs), size)]
         tasks = [self._batch(incumbent, batch, rounds) for batch in batches]
-        keys = [self._executor.submit(task) for task in tasks]
-        outcomes: dict[str, Outcome] = {}
-        while not outcomes.keys() >= set(keys):
-            outcome = self._executor.wait()
-            outcomes[outcome.key] = outcome
-            self._say(stage, len(outcomes), len(tasks))
+        outcomes = self._outcomes(tasks, stage, part, 1)
         found = []
-        for key, batch in zip(keys, batches, strict=True):
-            found += self._judged(incumbent, batch, outcomes[key])
+        for task, batch in zip(tasks, batches, strict=True):
+            if task.key in outcomes:
+                found += self._judged(incumbent, batch, outcomes[task.key])
         self._found.measured += found
         return found
 
@@ -286,10 +354,12 @@ class Search:
         found: list[Judged] = []
         left = list(candidates)
         while left:
-            found = self._measured(default, left, rounds, f"measuring, rung {rung}")
+            stage = f"measuring, rung {rung}"
+            found = self._measured(default, left, rounds, stage, HALVING_PART)
             found = [j for j in found if j.comparison.verdict != SLOWER]
             found.sort(key=lambda j: -j.comparison.ratio.median)
-            if len(found) <= SURVIVORS or rounds >= FINAL_ROUNDS:
+            last = len(found) <= SURVIVORS or rounds >= FINAL_ROUNDS
+            if last or not self._left(HALVING_PART):
                 break
             kept = {j.program.settings for j in found[: max(SURVIVORS, len(found) // 2)]}
             # In the order of the candidates, by which batches are formed.
@@ -311,13 +381,15 @@ class Search:
                 for setting in judged.program.settings:
                     everything = added(everything, setting)
         for step in range(MAX_STEPS):
+            if step and not self._left(CLIMB_PART):
+                break
             stage = f"local search, step {step + 1}"
             pool = self._pool()
             around = [everything] if step == 0 else []
             around += [added(best.settings, s) for s in pool if s not in best.settings]
             around += [without(best.settings, s) for s in best.settings]
             better = self._better(best, around, tried, stage)
-            if better is None:
+            if better is None and self._left(CLIMB_PART):
                 better = self._better(best, _two_apart(best.settings, pool), tried, stage)
             if better is None:
                 break
@@ -340,13 +412,14 @@ class Search:
         """The fastest of some candidates that are new; None where none is faster than the best."""
         wanted = [s for s in dict.fromkeys(around) if s not in tried]
         tried |= set(wanted)
-        programs = [p for p in self._compiled(wanted, stage) if p.digest != best.digest]
-        judged = self._measured(best, programs, 2 * MIN_ROUNDS, stage)
+        programs = self._compiled(wanted, stage, CLIMB_PART)
+        programs = [p for p in programs if p.digest != best.digest]
+        judged = self._measured(best, programs, 2 * MIN_ROUNDS, stage, CLIMB_PART)
         faster = [j for j in judged if j.comparison.verdict == FASTER]
         if not faster:
             # More rounds tell apart what may be faster.
             close = [j.program for j in judged if j.comparison.interval[1] > j.comparison.noise]
-            judged = self._measured(best, close, FINAL_ROUNDS, stage)
+            judged = self._measured(best, close, FINAL_ROUNDS, stage, CLIMB_PART)
             faster = [j for j in judged if j.comparison.verdict == FASTER]
         if not faster:
             return None
@@ -376,6 +449,11 @@ class Search:
             if not idle:
                 self._confirm(default, best, kept)
                 return
+            if not self._left(1.0):
+                left = tuple(s for s in best.settings if s not in {k.setting for k in idle})
+                self._compiled([left], stage)
+                best = self._programs[left] or default
+                continue
             worst = min(idle, key=lambda k: k.comparison.ratio.median)
             best = self._program(fewer[worst.setting])
         self._found.best = default

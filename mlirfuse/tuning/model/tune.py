@@ -28,7 +28,7 @@ from mlirfuse.tuning.model.problem import (
     Problem,
     Shapes,
 )
-from mlirfuse.tuning.model.search import MAX_CANDIDATES, Found, Say, Search
+from mlirfuse.tuning.model.search import BATCH, DEVICE_BATCH, MAX_CANDIDATES, Found, Say, Search
 from mlirfuse.tuning_profile import application, fingerprint
 from mlirfuse.tuning_profile.entry import Entry
 from mlirfuse.tuning_profile.file import Section
@@ -54,6 +54,7 @@ class Request:
       measure_seconds: time limit of a batch of measurements.
       seed: seed of random arguments.
       example_inputs: of a module of PyTorch or a function of JAX.
+      seconds: approximate time limit of the search; None for none.
     """
 
     model: Any
@@ -68,6 +69,7 @@ class Request:
     measure_seconds: float = MEASURE_SECONDS
     seed: int = 0
     example_inputs: Any = None
+    seconds: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,8 +191,29 @@ def tune(
       MlirfuseError: the model cannot be compiled or called with the default settings.
     """
     say(f"importing {request.name}", 0, 0)
-    model = opened(request, folder)
-    found = Search(model.problem, executor, say, request.max_candidates).run()
+    return searched(request, opened(request, folder), executor, say)
+
+
+def searched(
+    request: Request,
+    model: Opened,
+    executor: Executor,
+    say: Say = lambda stage, done, total: None,
+) -> tuple[Section, Found]:
+    """Searches for an imported model, and returns the section of the profile.
+
+    Args and errors are those of `tune`.
+    """
+    on_cpu = targets.parse(request.target).name == "cpu"
+    search = Search(
+        model.problem,
+        executor,
+        say,
+        request.max_candidates,
+        seconds=request.seconds,
+        batch=BATCH if on_cpu else DEVICE_BATCH,
+    )
+    found = search.run()
     return section(request, model, found), found
 
 
