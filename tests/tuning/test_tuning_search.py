@@ -13,12 +13,13 @@ import pytest
 import mlirfuse
 from mlirfuse.core import MlirfuseError
 from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.tools.tune import main
 from mlirfuse.tuning.execution.simulated import SimulatedExecutor
 from mlirfuse.tuning.execution.store import Store, Stored
 from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
-from mlirfuse.tuning.model import jobs, portable, problem
+from mlirfuse.tuning.model import jobs, kernel_space, portable, problem, space
 from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
 from mlirfuse.tuning.model.problem import Shapes, added, without
 from mlirfuse.tuning.model.search import FINAL_ROUNDS, Search
@@ -315,3 +316,19 @@ def test_ray_that_is_missing_is_wrong_usage(tmp_path, monkeypatch, capsys):
     Path("model.mlir").write_text(MODEL.replace("OP", "add"))
     assert main(["model.mlir", "-o", "p.toml", "--ray", "--store=store"]) == 2
     assert "pip install 'mlirfuse[ray]'" in capsys.readouterr().err
+
+
+def test_kernel_configurations_near_the_default_are_tried_first():
+    default = MatmulConfig(128, 128, 64, 4, 3, consumer_warpgroups=2)
+    near = dataclasses.replace(default, num_stages=4)
+    other = dataclasses.replace(default, block_n=256, ping_pong=True)
+    far = MatmulConfig(16, 16, 64, 1, 3)
+    assert kernel_space.nearest_first(default, [far, other, near]) == [near, other, far]
+
+
+def test_kernel_configurations_come_before_settings_without_a_modelled_gain():
+    said = {-3.0: "disable_pass", 0.0: "numerics", 2.0: "horizontal"}
+    proposals = [space.Proposal(Setting(name, "x"), "", gain) for gain, name in said.items()]
+    kernel = space.Proposal(Setting("kernel", {}))
+    found = space.with_kernels(proposals, [kernel])
+    assert [p.setting.set for p in found] == ["disable_pass", "kernel", "numerics", "horizontal"]

@@ -100,10 +100,10 @@ def _proposals(
     enabled = space.with_everything_on(normalized, wide, target, options)
     wide.unlink(missing_ok=True)
     proposed = space.proposals(report, target, options, enabled)
-    proposed += kernel_space.proposals(normalized, output / "kernels.mlirbc", target, options)
+    kernels = kernel_space.proposals(normalized, output / "kernels.mlirbc", target, options)
     return [
         {"setting": p.setting.to_dict(), "where": p.where, "modelled_us": p.modelled_us}
-        for p in proposed
+        for p in space.with_kernels(proposed, kernels)
     ]
 
 
