@@ -162,6 +162,7 @@ class Suite:
             row = self._tuned(name, stored, folder, minutes)
         except MlirfuseError as error:
             row = {"model": name, "error": str(error)}
+        row["device"] = self.record["device"]
         row["seconds"] = round(time.monotonic() - began, 1)
         self._add(row, recorded_seconds(folder / RESULTS))
 
@@ -184,10 +185,13 @@ class Suite:
             left = self._minutes() or 0.0
             request = dataclasses.replace(request, seconds=60 * min(minutes, left))
 
+        stages: list[str] = []
+
         def say(stage: str, done: int, total: int) -> None:
-            if done == total:
+            if stage not in stages[-1:]:
+                stages.append(stage)
                 passed = time.monotonic() - self._began
-                print(f"{passed:6.1f} s {name}: {stage} {total}", file=sys.stderr, flush=True)
+                print(f"{passed:6.1f} s {name}: {stage} ({total})", file=sys.stderr, flush=True)
 
         section, found = tune.searched(request, opened, stored, say)
         row = {
@@ -231,7 +235,7 @@ class Suite:
 
 
 def _record(target: Target, path: Path) -> dict[str, Any]:
-    """A record with the rows of an earlier run on the same device."""
+    """A record with the rows of earlier runs; each row names its device."""
     device = application.device_name(target)
     found: dict[str, Any] = {
         "device": device,
@@ -244,15 +248,16 @@ def _record(target: Target, path: Path) -> dict[str, Any]:
     }
     if path.exists():
         earlier = json.loads(path.read_text(encoding="utf-8"))
-        if earlier["device"] == device and earlier["versions"] == found["versions"]:
-            found |= {name: earlier[name] for name in ("rows", "seconds")}
+        found["rows"] = [row for row in earlier["rows"] if "device" in row]
+        found["seconds"] = earlier["seconds"]
     return found
 
 
 def summary(record: Mapping[str, Any]) -> str:
     """The rows as a table of Markdown, and the geometric mean of the gains."""
+    devices = dict.fromkeys(row["device"] for row in record["rows"])
     lines = [
-        f"{record['device']}, {record['date']}:",
+        f"{', '.join(devices) or record['device']}, {record['date']}:",
         "",
         "| model | default, ms | tuned, ms | faster (95 % interval) | tried | settings |",
         "| --- | ---: | ---: | --- | ---: | --- |",

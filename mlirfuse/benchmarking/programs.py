@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
+import importlib.util
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from mlirfuse.benchmarking.rounds import MAX_ROUNDS, bursts
 from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.core import CompileFailedError, MlirfuseError
 from mlirfuse.runtime import array_files, isolated
+from mlirfuse.runtime.arrays import torch_of
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support import stages, temporary
@@ -95,6 +96,30 @@ def times(
         return samples
 
 
+GPU_DRIVERS = ("cuda", "hip")
+"""IREE's drivers whose devices PyTorch has, too."""
+
+
+def on_device(inputs: Sequence[Array], device: str) -> tuple[list[Any], Callable[[], object]]:
+    """The arguments where a program reads them, and a function that waits for its device.
+
+    On a GPU these are PyTorch's tensors: the time of a call is not that of copies from and to the
+    host. Without PyTorch, or a build of it for the device, the arrays stay as they are.
+
+    Args:
+      inputs: arguments of the calls.
+      device: URI of iree-runtime's device.
+    """
+    driver, _, index = device.partition("://")
+    if driver in GPU_DRIVERS and importlib.util.find_spec("torch") is not None:
+        import torch
+
+        if torch.cuda.is_available():
+            place = f"cuda:{index}" if index.isdecimal() else "cuda"
+            return [torch_of(array).to(place) for array in inputs], torch.cuda.synchronize
+    return list(inputs), lambda: None
+
+
 def _failure(program: Path, reason: str) -> CompileFailedError:
     return CompileFailedError(f"{program.name}: calling it failed: {reason}", stage="run")
 
@@ -108,7 +133,13 @@ def main() -> int:
     try:
         image = Image(Path(request["program"]))
         program = isolated.opened(image, request["device"], request["signature"])
-        serve(lines, {}, functools.partial(program, *inputs))
+        given, wait = on_device(inputs, request["device"])
+
+        def call() -> None:
+            program(*given)
+            wait()
+
+        serve(lines, {}, call)
     except MlirfuseError as error:
         lines.write(json.dumps({"said": str(error)}) + "\n")
         return 1

@@ -91,12 +91,20 @@ def test_no_model_starts_without_time(suite, tmp_path, monkeypatch):
     assert [minutes for _, minutes in suite] == [10.0, 9.0, 5.0]
 
 
-def test_a_record_of_another_device_is_not_continued(suite, tmp_path):
+def test_rows_of_another_device_stay(suite, tmp_path, capsys):
     measure.main([f"--results={tmp_path}", "lstm"])
     path = tmp_path / "tune.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "device": "another"}))
-    measure.main([f"--results={tmp_path}", "resnet"])
-    assert [row["model"] for row in json.loads(path.read_text())["rows"]] == ["resnet"]
+    record = json.loads(path.read_text())
+    record["rows"][0]["device"] = "another"
+    record["rows"].append({"model": "mlp", "tried": 3})  # as old records have it
+    path.write_text(json.dumps(record))
+    measure.main([f"--results={tmp_path}", "lstm", "resnet"])
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["model"], row["device"] == "another") for row in rows] == [
+        ("resnet", False),
+        ("lstm", True),
+    ]
+    assert "another" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", models.MODELS)
