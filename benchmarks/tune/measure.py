@@ -236,7 +236,7 @@ class Suite:
 
 def _record(target: Target, path: Path) -> dict[str, Any]:
     """A record with the rows of earlier runs; each row names its device."""
-    device = application.device_name(target)
+    device = _device(target)
     found: dict[str, Any] = {
         "device": device,
         "target": str(target),
@@ -251,6 +251,16 @@ def _record(target: Target, path: Path) -> dict[str, Any]:
         found["rows"] = [row for row in earlier["rows"] if "device" in row]
         found["seconds"] = earlier["seconds"]
     return found
+
+
+def _device(target: Target) -> str:
+    """The name of the device: of a GPU as PyTorch has it, else of the target."""
+    if target.name in ("cuda", "rocm"):
+        import torch
+
+        if torch.cuda.is_available():
+            return str(torch.cuda.get_device_name())
+    return application.device_name(target)
 
 
 def summary(record: Mapping[str, Any]) -> str:
