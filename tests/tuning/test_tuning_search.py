@@ -63,6 +63,17 @@ def test_noise_is_no_gain(tmp_path, seed):
     assert found.best is found.default
 
 
+def test_gains_that_are_too_small_to_be_seen_alone_add_up(tmp_path):
+    effects = {f"kernel{i}": 0.985 for i in range(8)} | {"idle": 1.0, "bad": 1.1}
+    found = found_for(ModelledModel(tmp_path, effects, noise=0.002))
+    assert names(found) == {f"kernel{i}" for i in range(8)}
+    assert found.whole.ratio.median == pytest.approx(0.985**-8, rel=0.01)
+    assert all(kept.together.ratio.median > 1.1 for kept in found.settings)
+    assert all(
+        kept.comparison.verdict == "no difference outside the noise" for kept in found.settings
+    )
+
+
 def test_settings_that_pay_alone_and_not_together(tmp_path):
     model = ModelledModel(
         tmp_path, {"one": 0.8, "other": 0.85}, pairs={frozenset({"one", "other"}): 1.4}
@@ -148,6 +159,15 @@ def test_a_time_limit_leaves_candidates_out_and_still_confirms_the_result(tmp_pa
         assert found.rounds >= FINAL_ROUNDS
     assert times[300.0] < 1.5 * 300 < times[None]
     assert 2 < tried[300.0] < tried[None]
+
+
+def test_small_gains_stay_where_the_time_is_over(tmp_path):
+    effects = {f"kernel{i}": 0.985 for i in range(6)}
+    model = ModelledModel(tmp_path, effects, noise=0.002)
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(model.problem(), executor, seconds=120.0, parallel=1, batch=14).run()
+    assert executor.now() > 120
+    assert len(found.settings) > 3
 
 
 def test_a_time_limit_that_is_over_still_gives_a_result(tmp_path):

@@ -6,7 +6,8 @@
    measured with twice the rounds;
 3. local search from the default: settings are added and removed while a program is faster outside
    the noise;
-4. each setting that is left is measured by leaving it out; the ones that do not pay are dropped;
+4. each setting that is left is measured by leaving it out; the ones that do not pay are dropped,
+   unless they gain together what cannot be seen of one alone;
 5. the result is measured beside the default, and is the default where it is not faster.
 
 With a time limit the first three steps get a part of it each, and candidates that they have not
@@ -60,6 +61,10 @@ SURVIVORS = 6
 POOL = 12
 """Settings that the local search adds: those that were best alone, also where they did not pay."""
 
+MIN_SMALL_GAIN = 1.003
+"""Smallest gain, by the median, of a setting that is kept for what it gains with others: less is the
+noise of a quiet machine."""
+
 MAX_PAIRS = 16
 """Candidates with two changes of each kind, where no single change is faster."""
 
@@ -89,11 +94,20 @@ class Judged:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kept:
-    """A setting of the result, and the measurement of leaving it out."""
+    """A setting of the result, and the measurement of leaving it out.
+
+    Attributes:
+      setting: the setting.
+      comparison: the result beside the program without the setting.
+      rounds: number of rounds.
+      together: the result beside the program without this and other settings, which gain too little
+        to be seen one at a time; None where the setting alone is outside the noise.
+    """
 
     setting: Setting
     comparison: Comparison
     rounds: int
+    together: Comparison | None = None
 
 
 @dataclasses.dataclass(slots=True)
@@ -370,7 +384,8 @@ class Search:
     def _climb(self, default: Program, survivors: Sequence[Judged]) -> Program:
         """Adds and removes settings while that is faster outside the noise.
 
-        The first step takes all that were faster alone at once. Where no single setting is faster
+        The first step takes all that were faster alone at once, and all that may have been: gains
+        that are too small to be seen alone add up. Where no single setting is faster
         any more, two are changed at once: a setting may pay only beside another one.
         """
         best = default
@@ -385,7 +400,7 @@ class Search:
                 break
             stage = f"local search, step {step + 1}"
             pool = self._pool()
-            around = [everything] if step == 0 else []
+            around = [everything, self._hopeful()] if step == 0 else []
             around += [added(best.settings, s) for s in pool if s not in best.settings]
             around += [without(best.settings, s) for s in best.settings]
             better = self._better(best, around, tried, stage)
@@ -398,13 +413,28 @@ class Search:
 
     def _pool(self) -> list[Setting]:
         """The settings that were measured alone, the best first, up to `POOL`."""
+        return [setting for _, setting in self._alone()[:POOL]]
+
+    def _hopeful(self) -> Settings:
+        """The settings that were faster alone by the median, the best ones, all at once."""
+        found: Settings = ()
+        for ratio, setting in reversed(self._alone()[:POOL]):
+            if ratio >= MIN_SMALL_GAIN:
+                found = added(found, setting)
+        return found
+
+    def _alone(self) -> list[tuple[float, Setting]]:
+        """The settings that were measured alone, and their gains, the best first."""
         alone: dict[str, tuple[float, Setting]] = {}
+        rounds: dict[str, int] = {}
         for judged in self._found.measured:
             settings = judged.program.settings
             if len(settings) == 1 and judged.program.digest not in self._bad:
                 found = judged.comparison.ratio.median, settings[0]
-                alone.setdefault(settings[0].key, found)
-        return [s for _, s in sorted(alone.values(), key=lambda pair: -pair[0])[:POOL]]
+                if judged.rounds > rounds.get(settings[0].key, 0):
+                    alone[settings[0].key] = found
+                    rounds[settings[0].key] = judged.rounds
+        return sorted(alone.values(), key=lambda pair: -pair[0])
 
     def _better(
         self, best: Program, around: Sequence[Settings], tried: set[Settings], stage: str
@@ -449,14 +479,42 @@ class Search:
             if not idle:
                 self._confirm(default, best, kept)
                 return
+            together = self._together(best, idle, stage)
+            if together is not None:
+                names = {k.setting for k in idle}
+                kept = [
+                    dataclasses.replace(k, together=together) if k.setting in names else k
+                    for k in kept
+                ]
+                self._confirm(default, best, kept)
+                return
             if not self._left(1.0):
-                left = tuple(s for s in best.settings if s not in {k.setting for k in idle})
+                costly = [k for k in idle if _no_gain(k)] or idle
+                left = tuple(s for s in best.settings if s not in {k.setting for k in costly})
                 self._compiled([left], stage)
                 best = self._programs[left] or default
                 continue
             worst = min(idle, key=lambda k: k.comparison.ratio.median)
             best = self._program(fewer[worst.setting])
         self._found.best = default
+
+    def _together(self, best: Program, idle: Sequence[Kept], stage: str) -> Comparison | None:
+        """The gain of settings that are not seen alone, of which each may gain a little.
+
+        None where it is not outside the noise, or where one of them seems to cost time.
+        """
+        if len(idle) < 2 or any(_no_gain(k) for k in idle):
+            return None
+        names = {k.setting for k in idle}
+        left = tuple(s for s in best.settings if s not in names)
+        self._compiled([left], stage)
+        program = self._programs[left]
+        if program is None or program.digest == best.digest:
+            return None
+        judged = self._measured(best, [program], FINAL_ROUNDS, stage)
+        if not judged or judged[0].comparison.verdict != SLOWER:
+            return None
+        return _inverted(judged[0].comparison)
 
     def _program(self, settings: Settings) -> Program:
         program = self._programs[settings]
@@ -495,6 +553,11 @@ def _two_apart(settings: Settings, pool: Sequence[Setting]) -> list[Settings]:
         *(added(added(settings, one), other) for one, other in pairs),
         *(added(without(settings, old), one) for one, old in swaps),
     ]
+
+
+def _no_gain(kept: Kept) -> bool:
+    """Whether the program is as fast without the setting by the median, too."""
+    return kept.comparison.ratio.median < MIN_SMALL_GAIN
 
 
 def _inverted(comparison: Comparison) -> Comparison:

@@ -28,7 +28,15 @@ from mlirfuse.tuning.model.problem import (
     Problem,
     Shapes,
 )
-from mlirfuse.tuning.model.search import BATCH, DEVICE_BATCH, MAX_CANDIDATES, Found, Say, Search
+from mlirfuse.tuning.model.search import (
+    BATCH,
+    DEVICE_BATCH,
+    MAX_CANDIDATES,
+    Found,
+    Kept,
+    Say,
+    Search,
+)
 from mlirfuse.tuning_profile import application, fingerprint
 from mlirfuse.tuning_profile.entry import Entry
 from mlirfuse.tuning_profile.file import Section
@@ -233,7 +241,7 @@ def section(request: Request, model: Opened, found: Found) -> Section:
                 interval=kept.comparison.interval,
                 noise=kept.comparison.noise,
                 rounds=kept.rounds,
-                how=f"{request.objective}, without it in interleaved rounds on {device}",
+                how=_how(request.objective, device, kept),
                 versions=now,
             )
         )
@@ -265,6 +273,15 @@ def section(request: Request, model: Opened, found: Found) -> Section:
         result=result,
         entries=tuple(entries),
     )
+
+
+def _how(objective: str, device: str, kept: Kept) -> str:
+    """How the gain of a setting was measured."""
+    text = f"{objective}, without it in interleaved rounds on {device}"
+    if kept.together is None:
+        return text
+    gain = round(kept.together.ratio.median, _SIGNIFICANT)
+    return f"{text}; alone within the noise, {gain} with the others of this kind"
 
 
 def summary(section: Section, found: Found) -> str:
