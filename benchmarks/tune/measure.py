@@ -48,6 +48,12 @@ RECORDS = {"cpu": "tune.json"}
 
 DEFAULT_CANDIDATES = 48
 
+MEASURE_SECONDS = 180.0
+"""Time limit of a batch of measurements: the models are small."""
+
+BATCH_BYTES = 24 << 30
+"""Memory of a GPU for the programs of a batch."""
+
 MIN_MINUTES = 1.5
 """Time that must be left of `--total-minutes` for a model to be started."""
 
@@ -219,6 +225,8 @@ class Suite:
             max_candidates=given.max_candidates,
             example_inputs=inputs,
             seconds=None if minutes is None else 60 * minutes,
+            measure_seconds=MEASURE_SECONDS,
+            batch_bytes=BATCH_BYTES,
         )
 
     def _add(self, row: dict[str, Any], times: Mapping[str, Sequence[float]]) -> None:

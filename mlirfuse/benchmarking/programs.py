@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from mlirfuse.benchmarking import verdict
 from mlirfuse.benchmarking.process import Process, opened, serve, started
 from mlirfuse.benchmarking.rounds import MAX_ROUNDS, bursts
@@ -36,6 +38,19 @@ CPU_DRIVERS = "local-"
 INPUT = "input"
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Timed:
+    """Programs that were called.
+
+    Attributes:
+      samples: times of a call in each round.
+      results: name -> results of the first call; empty where they were not asked for.
+    """
+
+    samples: Samples
+    results: Mapping[str, list[Array]]
+
+
 def times(
     programs: Mapping[str, Path],
     inputs: Sequence[Array],
@@ -47,6 +62,24 @@ def times(
 ) -> Samples:
     """Times of a function in interleaved rounds.
 
+    Arguments and errors are those of `timed`.
+    """
+    found = timed(programs, inputs, signature, device=device, timeout=timeout, seconds=seconds)
+    return found.samples
+
+
+def timed(
+    programs: Mapping[str, Path],
+    inputs: Sequence[Array],
+    signature: Signature,
+    *,
+    device: str,
+    timeout: float | None,
+    seconds: float,
+    results: bool = False,
+) -> Timed:
+    """Times of a function in interleaved rounds, and its results.
+
     Args:
       programs: name -> a `.vmfb` that has the function.
       inputs: arguments of the calls.
@@ -54,6 +87,7 @@ def times(
       device: URI of iree-runtime's device.
       timeout: seconds for the first calls of a program; None for `PATIENCE_SECONDS`.
       seconds: approximate time of all rounds.
+      results: whether the results of the first calls are wanted.
 
     Raises:
       CompileFailedError: in stage `run`: a program failed, crashed or ran out of time.
@@ -65,11 +99,14 @@ def times(
             "signature": dataclasses.asdict(signature),
             "inputs": array_files.write(Path(name), INPUT, inputs),
         }
+        stems = {key: f"result{index}_" for index, key in enumerate(programs)}
+        written: dict[str, list[Array]] = {}
         ready: dict[str, Process] = {}
         notes: dict[str, dict[str, Any]] = {key: {} for key in programs}
 
         def start(key: str) -> Process:
-            given = {**request, "program": str(programs[key].resolve())}
+            stem = stems[key] if results else None
+            given = {**request, "program": str(programs[key].resolve()), "results": stem}
             return processes.enter_context(started(MODULE, given, {}))
 
         if not device.startswith(CPU_DRIVERS):
@@ -82,6 +119,8 @@ def times(
                 raise _failure(program, process.end() if found is None else found["said"])
             process.stop()
             ready[key] = process
+            if results:
+                written[key] = array_files.read(Path(name), stems[key], found["results"])
         samples = bursts(
             ready,
             notes,
@@ -93,7 +132,7 @@ def times(
         for key, program in programs.items():
             if "said" in notes[key]:
                 raise _failure(program, notes[key]["said"])
-        return samples
+        return Timed(samples, written)
 
 
 GPU_DRIVERS = ("cuda", "hip")
@@ -133,13 +172,18 @@ def main() -> int:
     try:
         image = Image(Path(request["program"]))
         program = isolated.opened(image, request["device"], request["signature"])
+        about = {}
+        if request["results"] is not None:
+            first = [np.array(result) for result in program(*inputs)]
+            folder = Path(request["folder"])
+            about["results"] = array_files.write(folder, request["results"], first)
         given, wait = on_device(inputs, request["device"])
 
         def call() -> None:
             program(*given)
             wait()
 
-        serve(lines, {}, call)
+        serve(lines, about, call)
     except MlirfuseError as error:
         lines.write(json.dumps({"said": str(error)}) + "\n")
         return 1

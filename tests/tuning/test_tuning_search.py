@@ -165,7 +165,7 @@ def test_small_gains_stay_where_the_time_is_over(tmp_path):
     effects = {f"kernel{i}": 0.985 for i in range(6)}
     model = ModelledModel(tmp_path, effects, noise=0.002)
     executor = SimulatedExecutor(1, 1, model.answer)
-    found = Search(model.problem(), executor, seconds=120.0, parallel=1, batch=14).run()
+    found = Search(model.problem(), executor, seconds=120.0, parallel=1, batch_bytes=16 << 30).run()
     assert executor.now() > 120
     assert len(found.settings) > 3
 
@@ -178,14 +178,14 @@ def test_a_time_limit_that_is_over_still_gives_a_result(tmp_path):
     assert len(found.settings) <= 1
 
 
-def test_batches_are_as_large_as_asked_for(tmp_path):
-    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(20)})
-    counts = {}
-    for batch in (4, 10):
+def test_batches_of_a_device_are_as_large_as_its_memory(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(40)})
+    counts = []
+    for memory in (None, 1 << 30, 6 << 30, 80 << 30):
         executor = SimulatedExecutor(4, 1, model.answer)
-        Search(model.problem(), executor, batch=batch).run()
-        counts[batch] = executor.count(MEASURE)
-    assert counts[10] < counts[4]
+        Search(model.problem(), executor, batch_bytes=memory).run()
+        counts.append(executor.count(MEASURE))
+    assert counts[0] == counts[1] > counts[2] > counts[3]
 
 
 def test_a_model_that_cannot_be_compiled_is_an_error(tmp_path):

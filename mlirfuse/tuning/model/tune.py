@@ -28,20 +28,16 @@ from mlirfuse.tuning.model.problem import (
     Problem,
     Shapes,
 )
-from mlirfuse.tuning.model.search import (
-    BATCH,
-    DEVICE_BATCH,
-    MAX_CANDIDATES,
-    Found,
-    Kept,
-    Say,
-    Search,
-)
+from mlirfuse.tuning.model.search import MAX_CANDIDATES, Search
+from mlirfuse.tuning.model.trials import Found, Kept, Say
 from mlirfuse.tuning_profile import application, fingerprint
 from mlirfuse.tuning_profile.entry import Entry
 from mlirfuse.tuning_profile.file import Section
 
 _SIGNIFICANT = 4
+
+BATCH_BYTES = 6 << 30
+"""Memory of a device for the programs of a batch: a GPU of 8 GB has it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,6 +59,8 @@ class Request:
       seed: seed of random arguments.
       example_inputs: of a module of PyTorch or a function of JAX.
       seconds: approximate time limit of the search; None for none.
+      batch_bytes: memory of another device than the CPU that programs may take together while they
+        are measured in turns.
     """
 
     model: Any
@@ -78,6 +76,7 @@ class Request:
     seed: int = 0
     example_inputs: Any = None
     seconds: float | None = None
+    batch_bytes: int = BATCH_BYTES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -219,7 +218,7 @@ def searched(
         say,
         request.max_candidates,
         seconds=request.seconds,
-        batch=BATCH if on_cpu else DEVICE_BATCH,
+        batch_bytes=None if on_cpu else request.batch_bytes,
     )
     found = search.run()
     return section(request, model, found), found
