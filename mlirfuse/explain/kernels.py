@@ -18,7 +18,8 @@ _PACKS = re.compile(r"_encoding_\d+_encode")
 
 PACKED_IN_EACH_CALL = (
     "hint: each call packs operands of contractions; weights that are constants of the program are"
-    ' packed once, when it is loaded (torch.compile: options={"freeze": True})'
+    ' packed once, when it is loaded (torch.compile on a CPU: options={"pack_weights": True} packs'
+    ' them when they change, {"freeze": True} makes them constants)'
 )
 
 _NUMBER = re.compile(r"_dispatch_\d+")

@@ -308,9 +308,9 @@ def test_kernels_of_scheduling_are_listed_with_a_hint():
     shown = explain.text(entry)
     assert "kernels made by IREE's scheduling (3)" in shown
     assert "_encoding_0_encode_4xf32 (x2)" in shown
-    assert 'options={"freeze": True}' in shown
+    assert 'options={"pack_weights": True}' in shown
     entry.kernels = [fill]
-    assert "freeze" not in explain.text(entry)
+    assert "pack_weights" not in explain.text(entry)
     entry.kernels = []
     assert "scheduling" not in explain.text(entry)
 
