@@ -173,7 +173,7 @@ class Trials:
         self._say("making reference results", 0, 0)
         (self._reference,) = run_all(self._executor, [self.problem.reference_task(stock)])
         if not self._reference.ok:
-            raise MlirfuseError(f"the unfused program fails: {self._reference.message}")
+            raise MlirfuseError(f"no results to compare with: {self._reference.message}")
         return default
 
     def left(self, part: float) -> bool:
