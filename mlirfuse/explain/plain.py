@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from mlirfuse.core import Candidate, Decision, Reason, Report
+from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
 from mlirfuse.explain.kernels import kernel_lines, scheduled_lines
 from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.explain.profile_lines import profile_lines
@@ -131,6 +131,12 @@ def is_kernel(decision: Decision) -> bool:
     return decision.pass_name.endswith(KERNEL_SUFFIX)
 
 
+def shown_kind(decision: Decision) -> str:
+    """The kind of a decision; `kernel` for a rewrite that generates the code of a group."""
+    kernel = is_kernel(decision) and decision.kind is Kind.REWRITE
+    return "kernel" if kernel else str(decision.kind)
+
+
 def reason_texts(decision: Decision) -> tuple[str, str]:
     """The text of a refusal's reason, and its hint."""
     assert decision.reason is not None
@@ -246,7 +252,7 @@ def _candidate_row(candidate: Candidate, savings: Savings) -> dict[str, str]:
     margin = None if candidate.margin_us is None else scale * candidate.margin_us
     cells = (
         str(candidate.rank),
-        str(decision.kind),
+        shown_kind(decision),
         match_name(decision),
         byte_size(savings.size(decision)),
         _microseconds(savings.microseconds(decision)),

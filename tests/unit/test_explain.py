@@ -72,6 +72,8 @@ def test_code_that_is_left_to_iree_is_no_refused_fusion():
     assert "rows of 16 columns, fewer than 32" in shown
     assert "--must-fuse" not in shown
     assert "rewrites of layouts" not in shown
+    row = next(r for r in explain.candidates_text(report(left)).splitlines() if "row_vector" in r)
+    assert row.split()[1] == "kernel"
 
 
 def test_text_keeps_functions_apart():
