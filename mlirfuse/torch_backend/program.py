@@ -124,12 +124,11 @@ class Program:
             device = program.device  # the requested target is not the tensors' machine
         self._model = model
         wished = options.cuda_graph if device.startswith("cuda") else None
-        same = device == program.device and wished is None and not self._packs
-        with unset_fake_temporarily():
-            parameters = packed_weights.archives(frozen) if self._packs else None
-        self.fused = (
-            program if same else program.on(device, cuda_graph=wished, parameters=parameters)
-        )
+        same = device == program.device and wished is None
+        if self._packs:
+            with unset_fake_temporarily():
+                program = program.with_parameters(packed_weights.archives(frozen))
+        self.fused = program if same else program.on(device, cuda_graph=wished)
         self.seconds = time.perf_counter() - start
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
@@ -150,7 +149,7 @@ class Program:
             self._thaw()
             return
         tensors = {index: given[index] for index in self._versions}
-        self.fused = self.fused.on(self.fused.device, parameters=packed_weights.archives(tensors))
+        self.fused = self.fused.with_parameters(packed_weights.archives(tensors))
         self._versions = packed_weights.versions(tensors)
 
     def _thaw(self) -> None:

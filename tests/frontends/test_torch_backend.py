@@ -12,8 +12,10 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from transformers import BertConfig, BertModel
 
+import mlirfuse
 from mlirfuse import torch_compile
 from mlirfuse.frontends.torch_graph import import_graph
+from mlirfuse.runtime import inline_calls
 from mlirfuse.runtime.module import FusedModule
 from mlirfuse.torch_backend import packed_weights
 
@@ -250,15 +252,15 @@ def test_parameters_changed_in_place(freeze, programs, logged):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The calls of `FusedModule.on`, by which weights are packed."""
+    """The calls of `FusedModule.with_parameters`, by which weights are packed."""
     calls = []
-    on = FusedModule.on
+    change = FusedModule.with_parameters
 
     def counted(self, *args, **kwargs):
         calls.append(self)
-        return on(self, *args, **kwargs)
+        return change(self, *args, **kwargs)
 
-    monkeypatch.setattr(FusedModule, "on", counted)
+    monkeypatch.setattr(FusedModule, "with_parameters", counted)
     return calls
 
 
@@ -338,6 +340,33 @@ def test_packed_weights_are_profiled(programs):
         compiled(layer, pack_weights=True)(x)
         found = programs[0].profile(layer.bias, x, calls=3)
     assert [row.name for row in found.kernels] == [k.name for k in programs[0].kernels]
+
+
+def test_small_programs_with_packed_weights_run_on_the_calling_thread(monkeypatch, opened):
+    """The device is tried once, not after each change."""
+    layer = nn.Linear(64, 64)
+    step = compiled(layer, pack_weights=True)
+    trials = []
+    choose = inline_calls.Trial._choose
+
+    def chosen(self, inline, fewest):
+        trials.append(fewest)
+        choose(self, inline, {inline_calls.INLINE: 1e-6, inline_calls.THREADS: 2e-6})
+
+    monkeypatch.setattr(inline_calls.Trial, "_choose", chosen)
+    monkeypatch.setattr(inline_calls, "MAX_SECONDS", 10.0)
+    monkeypatch.setattr(inline_calls, "MAX_RATIO", 1e9)
+    x = torch.randn(2, 64)
+    with torch.no_grad():
+        for _ in range(20):
+            check(step(x), layer(x))
+        layer.weight.mul_(2)
+        for _ in range(20):
+            check(step(x), layer(x))
+    assert len(trials) == 1
+    assert [module.device for module in opened] == ["local-task", "local-task"]
+    (program,) = mlirfuse.torch_reports()[-1].programs
+    assert program.program.device == "local-sync"
 
 
 def test_packed_weights_of_parts():
