@@ -271,6 +271,16 @@ def _device(target: Target) -> str:
     return application.device_name(target)
 
 
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """The records of a folder that have a model: the CPU's first."""
+    paths = [folder / name for name in RECORDS.values()]
+    paths += sorted(p for p in folder.glob("tune_*.json") if p.name != scaling.RECORD)
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    for record in records:
+        record["rows"] = [row for row in record["rows"] if "device" in row]
+    return [record for record in records if record["rows"]]
+
+
 def summary(record: Mapping[str, Any]) -> str:
     """The rows as a table of Markdown, and the geometric mean of the gains."""
     devices = dict.fromkeys(row["device"] for row in record["rows"])

@@ -81,6 +81,18 @@ def test_every_model_has_a_row_and_is_not_tuned_again(suite, tmp_path, capsys):
     assert suite == [("unet", None)]
 
 
+def test_the_records_of_a_folder_are_shown(suite, tmp_path):
+    assert measure.recorded(tmp_path) == []
+    measure.main([f"--results={tmp_path}", "lstm"])
+    (tmp_path / "tune_scaling.json").write_text("{}")
+    gpu = json.loads((tmp_path / "tune.json").read_text())
+    (tmp_path / "tune_cuda.json").write_text(json.dumps(gpu))
+    (tmp_path / "tune_old.json").write_text(json.dumps({**gpu, "rows": [{"model": "mlp"}]}))
+    records = measure.recorded(tmp_path)
+    assert [record["rows"][0]["model"] for record in records] == ["lstm", "lstm"]
+    assert "| lstm | 2 | 1.7 | 1.210 (1.200 to 1.300) | 3 | the default |" in measure.summary(gpu)
+
+
 def test_no_model_starts_without_time(suite, tmp_path, monkeypatch):
     assert measure.main([f"--results={tmp_path}", "--total-minutes=1"]) == 0
     assert suite == []
