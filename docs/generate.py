@@ -352,6 +352,14 @@ def _scaling_table() -> str:
     return scaling.table(json.loads((results.FOLDER / scaling.RECORD).read_text("utf-8")))
 
 
+def _tuned_table() -> str:
+    from benchmarks import results
+    from benchmarks.tune import measure
+
+    records = measure.recorded(results.FOLDER)
+    return "\n\n".join(map(measure.summary, records)) or "Nothing is recorded yet."
+
+
 def _plan_speed() -> str:
     from benchmarks.fusion_plans import speed
 
@@ -375,6 +383,7 @@ def plan_charts() -> dict[str, str]:
 TABLES = {
     "switches": _switch_table,
     "features": _feature_table,
+    "tuned": _tuned_table,
     "tune_scaling": _scaling_table,
     "plan codes": support.codes_table,
     "plan activations": support.activations_table,

@@ -5,12 +5,16 @@ is elementwise in the same iteration space. Then each other op, from the last on
 a dispatch: it takes the elementwise ops that read its result in its own iteration space, and those
 that only its dispatch reads. Ops around the group are left out of account, except as users.
 
+On a CPU the reductions of its dispatches along rows take the time of their additions one after the
+other: IREE keeps their order, where kernels of ours have sums in parallel.
+
 Source: IREE 3.13, `compiler/DispatchCreation`: ElementwiseOpFusion,
 FuseMultiUseElementwiseProducer and FormDispatchRegions.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 
 from iree.compiler import ir
@@ -19,6 +23,7 @@ from mlirfuse import cost
 from mlirfuse.cost import Gain, Work
 from mlirfuse.structured.ir import fusable_neighbors as neighbors
 from mlirfuse.structured.ir import ops, slices
+from mlirfuse.targets import cpu_rates
 from mlirfuse.targets.base import Target
 
 _CASTS = frozenset(
@@ -29,11 +34,13 @@ _CASTS = frozenset(
 
 def gain(group: list[ir.Operation], target: Target) -> Gain:
     """The modelled gain of the group as one dispatch over stock IREE's dispatches of its ops."""
-    found = dispatches(group)
-    if len(found) < 2:
+    members = list(_members(group))
+    found = _Dispatches(members).works()
+    late = sum(map(ordered_additions, members)) * _addition_us(target)
+    if len(found) < 2 and not late:
         return Gain(0, 0.0)
     together = cost.work(group)
-    before = sum(made.microseconds(target) for made in found)
+    before = sum(made.microseconds(target) for made in found) + late
     saved = sum(made.bytes for made in found) - together.bytes
     return Gain(max(0, saved), before - together.microseconds(target))
 
@@ -41,6 +48,40 @@ def gain(group: list[ir.Operation], target: Target) -> Gain:
 def dispatches(group: Iterable[ir.Operation]) -> list[Work]:
     """The work of each dispatch that stock IREE makes of the ops."""
     return _Dispatches(list(_members(group))).works()
+
+
+def ordered_additions(op: ir.Operation) -> int:
+    """Number of additions, maxima and the like that IREE's code for CPUs makes in their order.
+
+    Those of a reduction of floats over the innermost dimension of an operand: its iterations, each
+    of which waits for the one before. Results of one op are independent of each other. A softmax
+    has two such reductions.
+    """
+    if op.name == "linalg.softmax":
+        last = len(ops.shape(op.results[0])) - 1
+        along_rows = ir.IntegerAttr(op.attributes["dimension"]).value == last
+        return 2 * ops.num_elements(op.results[0], ops.ASSUMED_DYNAMIC_SIZE) if along_rows else 0
+    if not ops.is_generic(op) or ops.is_contraction(op) or neighbors.has_window(op):
+        return 0
+    kinds = ops.iterator_types(op)
+    floats = all(ops.element_type(v) in _FLOATS for v in op.results)
+    reads = ops.indexing_maps(op)[: -len(op.results)]
+    along_rows = any(m and m[-1] is not None and kinds[m[-1]] == "reduction" for m in reads)
+    if not floats or not along_rows:
+        return 0
+    return math.prod(size or ops.ASSUMED_DYNAMIC_SIZE for size in ops.loop_sizes(op))
+
+
+_FLOATS = frozenset({"f16", "bf16", "f32", "f64"})
+
+
+def _addition_us(target: Target) -> float:
+    """Microseconds of one of `ordered_additions`; 0 where kernels of ours are no faster."""
+    if target.cpu is None or not target.vector_kernels:
+        return 0.0
+    lanes = min(target.cpu.lanes, cpu_rates.MAX_CHAIN_LANES)
+    # The rate of elementwise chains counts two operations in each lane.
+    return 1e6 * 2 * lanes / target.vector_rate
 
 
 def _members(group: Iterable[ir.Operation]) -> Iterator[ir.Operation]:

@@ -20,7 +20,7 @@ from mlirfuse.frontends.lowering import one_line
 from mlirfuse.support.contained import described, trace
 from mlirfuse.targets.cuda import RATES
 from mlirfuse.targets.present import newest_up_to
-from mlirfuse.torch_backend import files, left_out, reports
+from mlirfuse.torch_backend import files, left_out, packed_weights, reports
 from mlirfuse.torch_backend.graph_compiler import (
     Compiled,
     CompiledGraph,
@@ -144,11 +144,21 @@ class _Job:
         assert self._machine is not None
         if self._debug is not None:
             self._texts["aten_graph.py"] = _readable(module)
-        frozen = _frozen(self._inputs, inputs) if self._options.freeze else {}
+        frozen = self._constants(inputs)
         keeps = self._debug is not None or self._options.report is not None
         compiler = GraphCompiler(module, frozen, self._options, self._machine, keeps_texts=keeps)
         self._done = compiler.compile()
         return self._done.call
+
+    def _constants(self, inputs: Sequence[Any]) -> dict[int, torch.Tensor]:
+        """The parameters and buffers whose values the program has, or is given when it changes."""
+        assert self._machine is not None
+        if self._options.freeze:
+            return _frozen(self._inputs, inputs)
+        on_cpu = self._machine.device.type == "cpu" and self._machine.target.name == "cpu"
+        if not self._options.pack_weights or not on_cpu:
+            return {}
+        return {i: t for i, t in _frozen(self._inputs, inputs).items() if packed_weights.takes(t)}
 
     def record(self, error: MlirfuseError | None = None) -> None:
         """Logs, remembers and writes what became of the graph.

@@ -2,15 +2,20 @@
 
 The combinations are those of MIOpen's charts: convolution, bias and activation, and batch norm and
 activation. The separate side has a plan for each op, whose output is the input of the next one.
+On a CPU the times are of calls; on a GPU of the kernels of a call, as in MIOpen's charts, with
+copies of the images that do not fit its cache together.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import logging
+import math
 import os
 import sys
 from collections.abc import Callable, Mapping
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,8 @@ import numpy as np
 
 from benchmarks import results, timing
 from benchmarks.suites import chart
+from mlirfuse.benchmarking.timing import Samples
+from mlirfuse.core import MlirfuseError
 from mlirfuse.fusion_plan import Description, FusionPlan, PlanArguments, TensorSpec
 from mlirfuse.fusion_plan.text import parse
 
@@ -27,6 +34,12 @@ SUITE, SEPARATE = "fusion_plan_speed", "separate kernels"
 
 RECORDS = {"cpu": SUITE, "cuda": f"{SUITE}_gpu"}
 """Name of a target -> its record; PyTorch has tensors on the device of each."""
+
+COLD_BYTES = 256 << 20
+"""Bytes of copies of an image together: more than the caches of GPUs hold."""
+
+MAX_COPIES = 64
+"""Upper limit of the copies of small images."""
 
 _CBA, _NA = " -> bias -> relu", "batch_norm -> relu"
 
@@ -45,8 +58,17 @@ PLANS: Mapping[str, tuple[str, tuple[int, int, int]]] = {
 """Name -> the plan and the image: channels, height, width."""
 
 
-def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
+Call = Callable[[int], Any]
+"""A call with the copy of the image of an index, which returns when its work is done."""
+
+
+def sides(plan: Description, target: str, copies: int = 1) -> dict[str, Call]:
     """The compiled plan, and its ops as plans of their own, as calls on the same arguments.
+
+    Args:
+      plan: the plan.
+      target: as for `FusionPlan`.
+      copies: number of images.
 
     Raises:
       MlirfuseError: a plan is not one kernel.
@@ -55,7 +77,8 @@ def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
     fused = FusionPlan.of(plan, target).compile()
     args = fused.args()
     on_device, wait = _device(fused.target.name)
-    x = on_device(rng.standard_normal(plan.input.shape).astype(_dtype(plan.input.dtype)))
+    shape, dtype = plan.input.shape, _dtype(plan.input.dtype)
+    images = [on_device(rng.standard_normal(shape).astype(dtype)) for _ in range(copies)]
     steps: list[tuple[FusionPlan, PlanArguments]] = []
     given = plan.input
     for op in fused.ops:
@@ -69,15 +92,15 @@ def sides(plan: Description, target: str) -> dict[str, Callable[[], Any]]:
         steps.append((alone, own))
         given = alone.output
 
-    def separate() -> Any:
-        value = x
+    def separate(copy: int) -> Any:
+        value = images[copy]
         for alone, own in steps:
             value = alone.execute(value, args=own)
         wait()
         return value
 
-    def together() -> Any:
-        value = fused.execute(x, args=args)
+    def together(copy: int) -> Any:
+        value = fused.execute(images[copy], args=args)
         wait()
         return value
 
@@ -99,10 +122,33 @@ def _dtype(name: str) -> np.dtype[Any]:
     return numpy_dtype(name)
 
 
-def row(name: str, plan: Description, target: str, rounds: int) -> results.Row:
+def copies_of(plan: Description, kind: str) -> int:
+    """Number of images of a plan, whose bytes a GPU's cache does not hold together."""
+    if kind == "cpu":
+        return 1
+    image = math.prod(plan.input.shape) * _dtype(plan.input.dtype).itemsize
+    return min(MAX_COPIES, max(2, math.ceil(COLD_BYTES / image)))
+
+
+def times(calls: Mapping[str, Call], kind: str, copies: int, rounds: int) -> Samples:
+    """The times of both sides, in turns: of calls on a CPU, of kernels on a GPU."""
+    if kind == "cpu":
+        timed = {name: functools.partial(call, 0) for name, call in calls.items()}
+        return timing.interleave(timed, rounds=rounds)
+    from benchmarks.gpu import timer
+
+    for call in calls.values():
+        for copy in range(copies):
+            call(copy)
+    return Samples(timer.kernels(calls, rounds=rounds, copies=copies))
+
+
+def row(
+    name: str, plan: Description, calls: Mapping[str, Call], kind: str, rounds: int
+) -> results.Row:
     """The times of a plan and of its ops, in turns."""
     _log.info("%s: %s", name, plan)
-    samples = timing.interleave(sides(plan, target), rounds=rounds)
+    samples = times(calls, kind, copies_of(plan, kind), rounds)
     ratio = samples.ratio(SEPARATE, "fused")
     return results.Row(
         work=name,
@@ -120,6 +166,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--dtype", default="f32", choices=("f32", "f16", "bf16"))
     parser.add_argument("--batch", type=int, default=64, help="images (default: 64, as MIOpen)")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--jobs", type=int, default=1, help="plans compiled at a time")
     parser.add_argument("--only", default="", metavar="WORD", help="plans with this word")
     parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
     given = parser.parse_args(arguments)
@@ -130,11 +177,23 @@ def main(arguments: list[str]) -> int:
     _log.setLevel(logging.INFO)
     timing.use_threads()
     load = os.getloadavg()[0]
+    plans = {
+        name: parse(text, TensorSpec((given.batch, *image), given.dtype, "NCHW"))
+        for name, (text, image) in PLANS.items()
+        if given.only in name
+    }
     rows = []
-    for name, (text, image) in PLANS.items():
-        if given.only in name:
-            spec = TensorSpec((given.batch, *image), given.dtype, "NCHW")
-            rows.append(row(name, parse(text, spec), given.target, given.rounds))
+    with futures.ThreadPoolExecutor(given.jobs) as pool:
+        compiled = {
+            name: pool.submit(sides, plan, given.target, copies_of(plan, kind))
+            for name, plan in plans.items()
+        }
+        futures.wait(compiled.values())
+    for name, plan in plans.items():
+        try:
+            rows.append(row(name, plan, compiled[name].result(), kind, given.rounds))
+        except MlirfuseError as error:
+            _log.warning("%s: %s", name, error)
     complete = len(rows) == len(PLANS)
     measured = results.describe(RECORDS[kind], rows, load=load, quick=False, complete=complete)
     if kind != "cpu":
@@ -144,7 +203,7 @@ def main(arguments: list[str]) -> int:
     measured.save(given.results)
     for work, ratio in _ratios(measured).items():
         sys.stdout.write(f"{work}: {ratio:.2f}\n")
-    return 0
+    return 0 if complete or given.only else 1
 
 
 def _ratios(measured: results.Results) -> dict[str, float]:

@@ -1,30 +1,40 @@
 """Tunes models, and records their times with the default settings and with the tuned ones.
 
-python -m benchmarks tune                             three small models, some minutes
-python -m benchmarks tune model.onnx --target=cuda    another model
+python -m benchmarks tune                             twelve small models on this CPU, some hours
+python -m benchmarks tune --minutes=8                 with a time limit for each model
+python -m benchmarks tune lstm unet --target=cuda     some of them on a GPU, in f16
+python -m benchmarks tune model.onnx                  another model
 python -m benchmarks tune --exhaustive=5              all combinations of the 5 best settings too
 python -m benchmarks tune --scaling                   the simulation of many workers
+
+The record is written after each model. A model that has a row is not measured again (`--again`),
+and with `--store=DIR` a search that was ended goes on from the results in the folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
+import math
 import shutil
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent import futures
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
 from benchmarks.tune import scaling
-from benchmarks.tune.models import MODELS
+from benchmarks.tune.models import MODELS, build
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
+from mlirfuse.targets.base import Target
 from mlirfuse.tuning.execution.local import LocalExecutor
 from mlirfuse.tuning.execution.store import RESULTS, Store, Stored
 from mlirfuse.tuning.model import tune
@@ -33,82 +43,281 @@ from mlirfuse.tuning.model.search import Search
 from mlirfuse.tuning_profile import application
 from mlirfuse.tuning_profile.entry import Setting
 
-RECORD = "tune.json"
+RECORDS = {"cpu": "tune.json"}
+"""Name of a target -> its record; another target's is `tune_NAME.json`."""
 
 DEFAULT_CANDIDATES = 48
+
+MEASURE_SECONDS = 180.0
+"""Time limit of a batch of measurements: the models are small."""
+
+BATCH_BYTES = 24 << 30
+"""Memory of a GPU for the programs of a batch."""
+
+MIN_MINUTES = 1.5
+"""Time that must be left of `--total-minutes` for a model to be started."""
 
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the suite."""
+    given = _arguments(arguments)
+    target = targets.parse(given.target)
+    record = given.results / RECORDS.get(target.name, f"tune_{target.name}.json")
+    if given.scaling:
+        found = scaling.simulate(given.results / RECORDS["cpu"])
+        _write(given.results / scaling.RECORD, found)
+        print(scaling.table(found))
+        return 0
+    suite = Suite(given, target, record)
+    suite.run()
+    print(summary(suite.record))
+    return 0 if all("error" not in row for row in suite.record["rows"]) else 1
+
+
+def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks tune",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("models", nargs="*", help="models as for mlirfuse-tune")
-    parser.add_argument("--target", default="cpu")
-    parser.add_argument("--max-candidates", type=int, default=DEFAULT_CANDIDATES)
-    parser.add_argument("--exhaustive", type=int, default=0, metavar="N")
-    parser.add_argument("--scaling", action="store_true")
-    parser.add_argument("--results", type=Path, default=results.FOLDER)
-    given = parser.parse_args(arguments)
-    if given.scaling:
-        found = scaling.simulate(given.results / RECORD)
-        _write(given.results / scaling.RECORD, found)
-        print(scaling.table(found))
-        return 0
-    names = given.models or [f"{__package__}.models:{name}" for name in MODELS]
-    rows, times = [], {"compile": [], "measure": []}  # type: ignore[var-annotated]
-    for name in names:
-        try:
-            row, recorded = _tuned(name, given)
-        except MlirfuseError as error:
-            row, recorded = {"model": name, "error": str(error)}, {}
-        rows.append(row)
-        for kind, seconds in recorded.items():
-            times[kind] += seconds
-        print(json.dumps(row), flush=True)
-    target = targets.parse(given.target)
-    found = {
-        "device": application.device_name(target),
-        "target": str(target),
-        "date": time.strftime("%Y-%m-%d"),
-        "versions": application.versions(),
-        "rows": rows,
-        "seconds": times,
-        "head_seconds": _head_seconds(),
-    }
-    _write(given.results / RECORD, found)
-    return 0
-
-
-def _tuned(name: str, given: argparse.Namespace) -> tuple[dict[str, Any], dict[str, list[float]]]:
-    """The row of a model, and the times of the tasks."""
-    request = tune.Request(
-        model=name,
-        name=name.rpartition(":")[2],
-        target=given.target,
-        options=FusionOptions(),
-        max_candidates=given.max_candidates,
+    parser.add_argument(
+        "models", nargs="*", help=f"{', '.join(MODELS)}; or models as for mlirfuse-tune"
     )
-    began = time.monotonic()
-    with _executor() as (executor, folder):
-        print(f"tuning {request.name}", file=sys.stderr, flush=True)
-        section, found = tune.tune(request, executor, folder)
-        row: dict[str, Any] = {
+    parser.add_argument("--target", default="cpu", help="as for mlirfuse-compile (default: cpu)")
+    parser.add_argument(
+        "--dtype",
+        choices=("float32", "float16", "bfloat16"),
+        help="of the twelve models (default: float32 on a CPU, else float16)",
+    )
+    parser.add_argument("--minutes", type=float, help="time limit for each model")
+    parser.add_argument(
+        "--total-minutes",
+        type=float,
+        metavar="N",
+        help="time limit of all: no model starts that has no time, the last ones get less",
+    )
+    parser.add_argument(
+        "--at-once",
+        type=int,
+        default=1,
+        metavar="N",
+        help="searches beside each other: one measures while others compile (default: 1)",
+    )
+    parser.add_argument("--max-candidates", type=int, default=DEFAULT_CANDIDATES, metavar="N")
+    parser.add_argument("--exhaustive", type=int, default=0, metavar="N")
+    parser.add_argument("--store", type=Path, metavar="DIR", help="folder that keeps all results")
+    parser.add_argument("--again", action="store_true", help="models that have a row, too")
+    parser.add_argument("--scaling", action="store_true")
+    parser.add_argument("--results", type=Path, default=results.FOLDER, metavar="FOLDER")
+    return parser.parse_args(arguments)
+
+
+class Suite:
+    """A run of the suite.
+
+    Args:
+      given: the arguments.
+      target: the machine.
+      path: file of the record; rows of other models in it are kept.
+    """
+
+    def __init__(self, given: argparse.Namespace, target: Target, path: Path) -> None:
+        self._given, self._target, self._path = given, target, path
+        self._began = time.monotonic()
+        self._lock = threading.Lock()
+        self._import = threading.Lock()
+        self.record = _record(target, path)
+
+    def run(self) -> None:
+        """Tunes each model that has no row yet; writes the record after each."""
+        given = self._given
+        names = given.models or list(MODELS)
+        if not given.again:
+            done = {row["model"] for row in self.record["rows"] if "error" not in row}
+            names = [name for name in names if name not in done]
+        with self._place() as place, futures.ThreadPoolExecutor(max(1, given.at_once)) as pool:
+            beside = self._target.name != "cpu"
+            executor = LocalExecutor(place / "tasks", measures_beside=beside)
+            try:
+                runs = [pool.submit(self._model, name, executor, place) for name in names]
+                for run in runs:
+                    run.result()
+            finally:
+                executor.close()
+                shutil.rmtree(place / "tasks", ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _place(self) -> Iterator[Path]:
+        if self._given.store:
+            self._given.store.mkdir(parents=True, exist_ok=True)
+            yield self._given.store
+            return
+        with tempfile.TemporaryDirectory(prefix="mlirfuse-tune-") as name:
+            yield Path(name)
+
+    def _model(self, name: str, executor: LocalExecutor, place: Path) -> None:
+        minutes = self._minutes()
+        if minutes is not None and minutes < MIN_MINUTES:
+            return
+        began = time.monotonic()
+        folder = place / Path(name).name
+        (folder / "model").mkdir(parents=True, exist_ok=True)
+        stored = Stored(executor.share(), Store(folder))
+        print(f"{name}: begins", file=sys.stderr, flush=True)
+        try:
+            row = self._tuned(name, stored, folder, minutes)
+        except MlirfuseError as error:
+            row = {"model": name, "error": str(error)}
+        row["device"] = self.record["device"]
+        row["seconds"] = round(time.monotonic() - began, 1)
+        self._add(row, recorded_seconds(folder / RESULTS))
+
+    def _minutes(self) -> float | None:
+        """The time limit of a model that starts now."""
+        given = self._given
+        limits = [] if given.minutes is None else [float(given.minutes)]
+        if given.total_minutes is not None:
+            limits.append(given.total_minutes - (time.monotonic() - self._began) / 60)
+        return min(limits, default=None)
+
+    def _tuned(
+        self, name: str, stored: Stored, folder: Path, minutes: float | None
+    ) -> dict[str, Any]:
+        given = self._given
+        with self._import:  # PyTorch exports one model at a time
+            request = self._request(name, minutes)
+            opened = tune.opened(request, folder / "model")
+        if request.seconds is not None and minutes is not None:
+            left = self._minutes() or 0.0
+            request = dataclasses.replace(request, seconds=60 * min(minutes, left))
+
+        stages: list[str] = []
+
+        def say(stage: str, done: int, total: int) -> None:
+            if stage not in stages[-1:]:
+                stages.append(stage)
+                passed = time.monotonic() - self._began
+                print(f"{passed:6.1f} s {name}: {stage} ({total})", file=sys.stderr, flush=True)
+
+        section, found = tune.searched(request, opened, stored, say)
+        row = {
             "model": request.name,
             **section.result,
             "settings": [f"{e.setting} ({e.speedup:.3f})" for e in section.entries],
-            "seconds": round(time.monotonic() - began, 1),
         }
         if given.exhaustive:
-            row["exhaustive"] = _exhaustive(request, executor, folder, found, given.exhaustive)
-        return row, recorded_seconds(folder.parent / RESULTS)
+            search = Search(opened.problem, stored)
+            row["exhaustive"] = _exhaustive(search, found, given.exhaustive)
+        return row
+
+    def _request(self, name: str, minutes: float | None) -> tune.Request:
+        given = self._given
+        model: Any = name
+        inputs = None
+        if name in MODELS:
+            dtype = given.dtype or ("float32" if self._target.name == "cpu" else "float16")
+            model, inputs = build(name, dtype)
+        return tune.Request(
+            model=model,
+            name=name.rpartition(":")[2],
+            target=given.target,
+            options=FusionOptions(),
+            max_candidates=given.max_candidates,
+            example_inputs=inputs,
+            seconds=None if minutes is None else 60 * minutes,
+            measure_seconds=MEASURE_SECONDS,
+            batch_bytes=BATCH_BYTES,
+        )
+
+    def _add(self, row: dict[str, Any], times: Mapping[str, Sequence[float]]) -> None:
+        with self._lock:
+            rows = [r for r in self.record["rows"] if r["model"] != row["model"]]
+            order = {name: index for index, name in enumerate(MODELS)}
+            rows.append(row)
+            rows.sort(key=lambda r: order.get(r["model"], len(order)))
+            self.record["rows"] = rows
+            for kind, seconds in times.items():
+                self.record["seconds"][kind] += seconds
+            _write(self._path, self.record)
+            print(json.dumps(row), flush=True)
 
 
-def _exhaustive(
-    request: tune.Request, executor: Stored, folder: Path, found: Any, count: int
-) -> dict[str, Any]:
+def _record(target: Target, path: Path) -> dict[str, Any]:
+    """A record with the rows of earlier runs; each row names its device."""
+    device = _device(target)
+    found: dict[str, Any] = {
+        "device": device,
+        "target": str(target),
+        "date": time.strftime("%Y-%m-%d"),
+        "versions": application.versions(),
+        "rows": [],
+        "seconds": {"compile": [], "measure": []},
+        "head_seconds": _head_seconds(),
+    }
+    if path.exists():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        found["rows"] = [row for row in earlier["rows"] if "device" in row]
+        found["seconds"] = earlier["seconds"]
+    return found
+
+
+def _device(target: Target) -> str:
+    """The name of the device: of a GPU as PyTorch has it, else of the target."""
+    if target.name in ("cuda", "rocm"):
+        import torch
+
+        if torch.cuda.is_available():
+            return str(torch.cuda.get_device_name())
+    return application.device_name(target)
+
+
+def recorded(folder: Path) -> list[dict[str, Any]]:
+    """The records of a folder that have a model: the CPU's first."""
+    paths = [folder / name for name in RECORDS.values()]
+    paths += sorted(p for p in folder.glob("tune_*.json") if p.name != scaling.RECORD)
+    records = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
+    for record in records:
+        record["rows"] = [row for row in record["rows"] if "device" in row]
+    return [record for record in records if record["rows"]]
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """The rows as a table of Markdown, and the geometric mean of the gains."""
+    devices = dict.fromkeys(row["device"] for row in record["rows"])
+    lines = [
+        f"{', '.join(devices) or record['device']}, {record['date']}:",
+        "",
+        "| model | default, ms | tuned, ms | faster (95 % interval) | tried | settings |",
+        "| --- | ---: | ---: | --- | ---: | --- |",
+    ]
+    for row in record["rows"]:
+        lines.append(_line(row))
+    gains = speedups(record["rows"])
+    if gains:
+        mean = math.exp(sum(map(math.log, gains)) / len(gains))
+        lines += ["", f"Geometric mean of {len(gains)} models: {mean:.3f}."]
+    return "\n".join(lines)
+
+
+def speedups(rows: Iterable[Mapping[str, Any]]) -> list[float]:
+    """The gain of each model that was tuned: 1 where the default is the result."""
+    return [row.get("speedup", 1.0) for row in rows if "error" not in row]
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    if "error" in row:
+        return f"| {row['model']} | | | failed: {row['error']} | | |"
+    settings = "; ".join(row["settings"]) or "the default"
+    if "speedup" not in row:
+        return f"| {row['model']} | | | 1 | {row['tried']} | {settings} |"
+    low, high = row["interval"]
+    return (
+        f"| {row['model']} | {row['default_ms']:.4g} | {row['tuned_ms']:.4g}"
+        f" | {row['speedup']:.3f} ({low:.3f} to {high:.3f}) | {row['tried']} | {settings} |"
+    )
+
+
+def _exhaustive(search: Search, found: Any, count: int) -> dict[str, Any]:
     """The best of all combinations of some settings, beside the result of the search."""
     alone: dict[Setting, float] = {}
     for judged in found.measured:
@@ -117,8 +326,7 @@ def _exhaustive(
     best = sorted(alone, key=lambda s: -alone[s])[:count]
     kept = [k.setting for k in found.settings]
     chosen = list(dict.fromkeys([*kept, *best]))[: max(count, len(kept))]
-    problem = tune.opened(request, folder).problem
-    ranked = Search(problem, executor).exhaustive(chosen)
+    ranked = search.exhaustive(chosen)
     by_settings = dict(ranked)
     ours = by_settings.get(found.best.settings, 1.0)
     return {
@@ -128,20 +336,6 @@ def _exhaustive(
         "search_speedup": round(ours, 4),
         "behind": round(ranked[0][1] / ours - 1, 4),
     }
-
-
-@contextlib.contextmanager
-def _executor() -> Iterator[tuple[Stored, Path]]:
-    place = Path(tempfile.mkdtemp(prefix="mlirfuse-tune-"))
-    store = Store(place)
-    executor = Stored(LocalExecutor(place / "tasks"), store)
-    folder = place / "model"
-    folder.mkdir()
-    try:
-        yield executor, folder
-    finally:
-        executor.close()
-        shutil.rmtree(place, ignore_errors=True)
 
 
 def recorded_seconds(results_file: Path) -> dict[str, list[float]]:

@@ -228,14 +228,19 @@ class Compiler:
     def _rewritten(
         self, source: Path, output: Path, part: str, rewrite: Callable[[ir.Module], bool]
     ) -> Path:
-        """The module rewritten into `output`; `source` where nothing is, or the part raises."""
+        """The module rewritten into `output`; `source` where nothing is, or the part raises.
+
+        `output` may be the file of `source`, whose constants MLIR maps from it.
+        """
+        staged = output.with_name(f"{output.name}.staged")
         try:
             with ir.Context():
                 module = ir.Module.parseFile(os.fspath(source))
                 if not rewrite(module):
                     return source
-                with output.open("wb") as file:
+                with staged.open("wb") as file:
                     module.operation.write_bytecode(file)
+                staged.replace(output)
         except Exception as error:
             if not self.options.feature("fallback"):
                 raise

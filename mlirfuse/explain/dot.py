@@ -16,7 +16,7 @@ from mlirfuse.explain import graph as graphs
 from mlirfuse.explain import kernel_graph
 from mlirfuse.explain.graph import Graph, Op, Refused
 from mlirfuse.explain.kernels import boundary_lines, exchanged, label_lines, op_runs
-from mlirfuse.explain.plain import decision_of, refusal
+from mlirfuse.explain.plain import decision_of, reason_texts, refusal
 from mlirfuse.explain.printing import byte_size, printable
 from mlirfuse.explain.savings import Savings
 
@@ -147,7 +147,7 @@ class _Writer:
 
 
 def _refusal_with_hint(decision: Decision) -> str:
-    hint = f" (hint: {decision.reason.hint})" if decision.reason else ""
+    hint = f" (hint: {reason_texts(decision)[1]})" if decision.reason else ""
     return f"{decision.pass_name}: {refusal(decision)}{hint}"
 
 

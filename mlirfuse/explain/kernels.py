@@ -14,11 +14,14 @@ from mlirfuse.final_kernels import IREE, FinalKernel, Operand, moved_bytes
 
 _COLUMNS = ("#", "kernel", "code", "workgroups", "bytes", "flops")
 _RIGHT_ALIGNED = frozenset({"#", "workgroups", "bytes", "flops"})
+_PACKED_MATMUL = "matmul_vector_kernel"
+
 _PACKS = re.compile(r"_encoding_\d+_encode")
 
 PACKED_IN_EACH_CALL = (
     "hint: each call packs operands of contractions; weights that are constants of the program are"
-    ' packed once, when it is loaded (torch.compile: options={"freeze": True})'
+    ' packed once, when it is loaded (torch.compile on a CPU: options={"pack_weights": True} packs'
+    ' them when they change, {"freeze": True} makes them constants)'
 )
 
 _NUMBER = re.compile(r"_dispatch_\d+")
@@ -195,14 +198,27 @@ def _run_lines(run: Sequence[tuple[int, FinalKernel]]) -> Iterator[str]:
 def scheduled_lines(report: Report) -> Iterator[str]:
     """The kernels that IREE made when it scheduled the program, for `--explain`."""
     names = [kernel.name for kernel in report.kernels if not kernel.function]
-    if not names:
-        return
-    yield f"kernels made by IREE's scheduling ({len(names)})"
+    if names:
+        yield f"kernels made by IREE's scheduling ({len(names)})"
     for name, count in collections.Counter(names).items():
         times = f" (x{count})" if count > 1 else ""
         yield f"    {printable(name)}{times}"
-    if any(map(_PACKS.search, names)):
+    if any(map(_PACKS.search, names)) or _packs_arguments(report):
         yield f"  {PACKED_IN_EACH_CALL}"
+
+
+def _packs_arguments(report: Report) -> bool:
+    """Whether a kernel packs a matrix that no other kernel writes, for a matmul of ours."""
+    written = {boundary.target for boundary in report.boundaries}
+    for boundary in report.boundaries:
+        if boundary.source in written or boundary.reason is not BoundaryReason.DATA_MOVEMENT:
+            continue
+        packing, matmul = report.kernels[boundary.source], report.kernels[boundary.target]
+        # Blocks of rows or columns, each of which is contiguous.
+        alone = sum(not operand.is_result for operand in packing.operands) == 1
+        if matmul.code == _PACKED_MATMUL and alone and len(boundary.shape) > 2:
+            return True
+    return False
 
 
 def _boundary_lines(boundaries: Iterable[Boundary]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from mlirfuse.boundaries import Boundary
 from mlirfuse.core import Decision, Report
 from mlirfuse.explain import places
 from mlirfuse.explain.kernels import exchanged
-from mlirfuse.explain.plain import match_name, refusal
+from mlirfuse.explain.plain import match_name, reason_texts, refusal, shown_kind
 from mlirfuse.explain.printing import printable
 from mlirfuse.final_kernels import Place
 
@@ -25,9 +25,11 @@ def _distinct(blocks: Iterable[str]) -> list[str]:
 
 
 def _verdict(decision: Decision) -> list[str]:
-    lines = [f"{match_name(decision)} ({decision.kind}) considered both: {refusal(decision)}"]
+    lines = [
+        f"{match_name(decision)} ({shown_kind(decision)}) considered both: {refusal(decision)}"
+    ]
     if decision.reason is not None:
-        lines.append(f"  hint: {decision.reason.hint}")
+        lines.append(f"  hint: {reason_texts(decision)[1]}")
     return lines
 
 

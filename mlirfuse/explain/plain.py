@@ -9,16 +9,27 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from mlirfuse.core import Candidate, Decision, Reason, Report
+from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
 from mlirfuse.explain.kernels import kernel_lines, scheduled_lines
 from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.explain.profile_lines import profile_lines
 from mlirfuse.explain.ranking import ranked
 from mlirfuse.explain.savings import Savings
 from mlirfuse.fusion_pass import forms_group
+from mlirfuse.options.selectors import Selector
 
 _MAX_OPS_SHOWN = 4
 """Ops shown of a refused candidate, and in a row of the table of candidates."""
+
+KERNEL_SUFFIX = "_kernel"
+"""End of the names of passes that generate the code of groups."""
+
+IREE_IS_AS_FAST = (
+    "IREE's own code was found to be as fast for such sizes",
+    "nothing needs to change; mlirfuse-tune measures other settings for the model",
+)
+"""Text and hint where a pass that generates code leaves a group to IREE since that does not pay: no
+fusion is refused."""
 
 _MIN_OPS_WIDTH = 40
 """Minimum width of the column of ops in the table of candidates on a terminal, in characters."""
@@ -77,7 +88,8 @@ def refusal(decision: Decision) -> str:
     """The text of the reason for a refusal, with its detail if there is one."""
     if decision.reason is None:
         return "no reason recorded"
-    return decision.reason.text + (f": {place(decision.detail)}" if decision.detail else "")
+    text, _ = reason_texts(decision)
+    return text + (f": {place(decision.detail)}" if decision.detail else "")
 
 
 def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
@@ -88,8 +100,9 @@ def _refused_lines(decisions: Sequence[Decision]) -> Iterator[str]:
         if reason is None:
             yield f"    no reason recorded ({len(refused)})"
         else:
-            yield f"    {reason.code} ({len(refused)}): {reason.text}"
-            yield f"      hint: {reason.hint}"
+            text, hint = reason_texts(refused[0])
+            yield f"    {reason.code} ({len(refused)}): {text}"
+            yield f"      hint: {hint}"
         counted = collections.Counter((d.pass_name, op_chain(d), d.detail) for d in refused)
         for (name, chain, detail), count in counted.most_common():
             times = f" (x{count})" if count > 1 else ""
@@ -111,6 +124,25 @@ def _dispatches(report: Report) -> str:
 def is_rewrite(decision: Decision) -> bool:
     """Whether the pass rewrites ops, of layouts for example, and forms no groups."""
     return not forms_group(decision.kind, decision.forms_group)
+
+
+def is_kernel(decision: Decision) -> bool:
+    """Whether the pass generates the code of a group."""
+    return decision.pass_name.endswith(KERNEL_SUFFIX)
+
+
+def shown_kind(decision: Decision) -> str:
+    """The kind of a decision; `kernel` for a rewrite that generates the code of a group."""
+    kernel = is_kernel(decision) and decision.kind is Kind.REWRITE
+    return "kernel" if kernel else str(decision.kind)
+
+
+def reason_texts(decision: Decision) -> tuple[str, str]:
+    """The text of a refusal's reason, and its hint."""
+    assert decision.reason is not None
+    if is_kernel(decision) and decision.reason is Reason.NOT_PROFITABLE:
+        return IREE_IS_AS_FAST
+    return decision.reason.text, decision.reason.hint
 
 
 def not_fused(report: Report) -> list[Decision]:
@@ -153,6 +185,19 @@ def summary(report: Report) -> str:
     return f"{kernels}{groups}; {refusals}{_dispatches(report)}"
 
 
+def _off_lines(report: Report) -> Iterator[str]:
+    """The passes that did not run: by a switch, and by default on the target."""
+    off = [p.name for p in report.passes if not p.enabled]
+    switches = {Selector.read(s).name for s in report.options.get("disable_pass") or ()}
+    by_switch = [name for name in off if name in switches]
+    by_default = [name for name in off if name not in switches]
+    if by_switch:
+        yield f"switched off: {', '.join(map(printable, by_switch))}"
+    if by_default:
+        names = ", ".join(map(printable, by_default))
+        yield f"off by default here, on with --enable-pass=NAME: {names}"
+
+
 def text(report: Report) -> str:
     """The answer to `--explain`: for each function its kernels, groups, and refusals by reason.
 
@@ -172,18 +217,22 @@ def text(report: Report) -> str:
         taken = [d for d in of_function if is_group(d)]
         refused = [d for d in missed if d.function == function]
         rewrites = [d for d in of_function if not d.taken and is_rewrite(d)]
+        kernels = [d for d in rewrites if is_kernel(d)]
+        rewrites = [d for d in rewrites if not is_kernel(d)]
         lines.append(f"function @{printable(function)}" if function else "the whole module")
         lines.extend(kernel_lines(report, function))
         lines.append(f"  groups ({len(taken)})")
         lines.extend(_group_lines(taken, savings))
         lines.append(f"  not fused ({len(refused)})")
         lines.extend(_refused_lines(refused))
+        if kernels:
+            lines.append(f"  code left to IREE by passes that generate kernels ({len(kernels)})")
+            lines.extend(_refused_lines(kernels))
         if rewrites:
             lines.append(f"  rewrites of layouts and forms not made ({len(rewrites)})")
             lines.extend(_refused_lines(rewrites))
     lines.extend(scheduled_lines(report))
-    if off := [printable(p.name) for p in report.passes if not p.enabled]:
-        lines.append(f"switched off: {', '.join(off)}")
+    lines.extend(_off_lines(report))
     if fired := report.counts():
         counted = ", ".join(f"{printable(name)} {count}" for name, count in fired.items())
         lines.append(f"applied: {counted}")
@@ -203,7 +252,7 @@ def _candidate_row(candidate: Candidate, savings: Savings) -> dict[str, str]:
     margin = None if candidate.margin_us is None else scale * candidate.margin_us
     cells = (
         str(candidate.rank),
-        str(decision.kind),
+        shown_kind(decision),
         match_name(decision),
         byte_size(savings.size(decision)),
         _microseconds(savings.microseconds(decision)),

@@ -19,7 +19,7 @@ from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends import torch_batches
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.torch_layout import memory_order
-from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx
+from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx, tensor_key
 from mlirfuse.support.signature import inverse
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def import_graph(
     constants: Mapping[int, torch.Tensor],
     source: str,
     timeout: float | None = None,
+    parameters: bool = False,
 ) -> GraphModel:
     """Imports a graph, which is changed.
 
@@ -62,6 +63,8 @@ def import_graph(
       constants: index of an argument -> its value, for those that become parts of the program.
       source: name of the model, for messages.
       timeout: seconds for the lowering; None for no limit.
+      parameters: whether the program is given these values when it is loaded, by the names of
+        `parameter_name`, in place of holding them.
 
     Raises:
       ImportFailedError: the graph has an op without a lowering, or takes no tensor.
@@ -76,11 +79,17 @@ def import_graph(
         raise ImportFailedError(f"{source}: the program would have no tensor among its arguments")
     module.graph.lint()
     at_batch = torch_batches.of_graph(module, source=source, timeout=timeout)
-    imported = lower_fx(module, source=source, function="main", timeout=timeout)
+    named = {tensor_key(t): parameter_name(i) for i, t in constants.items()} if parameters else {}
+    imported = lower_fx(module, source=source, function="main", timeout=timeout, parameters=named)
     imported.at_batch = at_batch
     imported.unflatten = list
     imported.keeps_f64 |= has_f64_tensors(module.graph)
     return GraphModel(imported, tuple(make_arguments), tuple(make_results))
+
+
+def parameter_name(index: int) -> str:
+    """The name of the parameter that an argument becomes."""
+    return f"argument_{index}"
 
 
 class _Boundary:

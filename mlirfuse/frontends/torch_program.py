@@ -8,7 +8,7 @@ import gc
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
@@ -41,6 +41,7 @@ def lower_fx(
     source: str,
     function: str,
     timeout: float | None,
+    parameters: Mapping[TensorKey, str] | None = None,
 ) -> ImportedModel:
     """Lowers a program to linalg.
 
@@ -49,6 +50,8 @@ def lower_fx(
       source: name of the model, for errors.
       function: name of the function in the result.
       timeout: seconds for the lowering; None for no limit.
+      parameters: `tensor_key` of a constant -> its name, for those that the program is given when
+        it is loaded.
 
     Raises:
       ImportFailedError: IREE rejects the program; the message names the op.
@@ -69,7 +72,9 @@ def lower_fx(
     split_views(program.graph)
     split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)
     try:
-        write_module(_fx_module(program, context, weights, function, current), unlowered)
+        write_module(
+            _fx_module(program, context, weights, function, current, parameters or {}), unlowered
+        )
     except (
         *(AssertionError, LookupError, NotImplementedError),
         *(RuntimeError, TypeError, ValueError),
@@ -93,12 +98,22 @@ def lower_fx(
     )
 
 
+TensorKey: TypeAlias = tuple[Any, ...]
+"""What tells the memory of a tensor from that of others."""
+
+
+def tensor_key(tensor: torch.Tensor) -> TensorKey:
+    """The key of a tensor: equal for tensors of the same memory, type and layout."""
+    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())
+
+
 def _fx_module(
     program: torch.export.ExportedProgram | torch.fx.GraphModule,
     context: ir.Context,
     weights: Weights,
     function: str,
     current: CurrentNode,
+    parameters: Mapping[TensorKey, str],
 ) -> ir.Module:
     """The program as a module of the torch dialect, with stand-ins for its large tensors.
 
@@ -108,6 +123,7 @@ def _fx_module(
       weights: collects the tensors.
       function: name of the function.
       current: is told of each node before it is imported.
+      parameters: as for `lower_fx`.
     """
     import numpy as np
     import torch
@@ -132,12 +148,11 @@ def _fx_module(
             small = literal.nbytes < INLINE_BYTES
             if small and literal.dtype != torch.bfloat16:
                 return None
-            key = (
-                literal.data_ptr(),
-                literal.dtype,
-                tuple(literal.shape),
-                tuple(literal.stride()),
-            )
+            key = tensor_key(literal)
+            if key in parameters and key not in attributes:
+                tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
+                text = weights.add_parameter(parameters[key], tensor_type)
+                attributes[key] = ir.Attribute.parse(text)
             if key not in attributes:
                 array = bytes_of(literal).numpy()
                 name = info.input_spec.target if info is not None else "constant"

@@ -21,6 +21,9 @@ ALIGNMENT = 16
 """Maximum alignment of a resource in the written file, in bytes. LLVM reads small files into memory
 of this alignment, and rejects files that need more."""
 
+PARAMETERS = "mlirfuse"
+"""IREE's scope of the parameters that a program is given from memory."""
+
 INLINE_BYTES = 1024
 """Size below which constants stay in the IR, where they can be folded, in bytes."""
 
@@ -38,6 +41,7 @@ class Weights:
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
+        self._parameters: set[str] = set()
 
     def add(self, name: str, array: np.ndarray, tensor_type: str) -> str:
         """Keeps an array and returns the text of the attribute that stands for it.
@@ -56,14 +60,27 @@ class Weights:
         self._arrays[key] = array.reshape(-1).view(np.uint8)
         return f"dense_resource<{_PREFIX}{key}> : {tensor_type}"
 
+    def add_parameter(self, name: str, tensor_type: str) -> str:
+        """Returns the text of the attribute that stands for a parameter of the scope `PARAMETERS`.
+
+        A program is given its data when it is loaded.
+
+        Args:
+          name: of the parameter, of letters, digits and `_`; no array may have it as its key.
+          tensor_type: MLIR's spelling of the type.
+        """
+        self._parameters.add(name)
+        return f"dense_resource<{_PREFIX}{name}> : {tensor_type}"
+
     def attach(self, module: ir.Module) -> None:
         """Attaches the data to every stand-in of the module, by reference."""
         from iree.compiler import ir
 
-        if not self._arrays:
+        if not self._arrays and not self._parameters:
             return
         make_readable(module.context)
         filled: dict[str, ir.Attribute] = {}
+        replaced: list[ir.Operation] = []
 
         def visit(op: ir.Operation) -> ir.WalkResult:
             attribute = _HOLDERS.get(op.name)
@@ -76,11 +93,31 @@ class Weights:
             text = str(value)
             if found := _REFERENCE.match(text):
                 if text not in filled:
-                    filled[text] = self._resource(found[1], value.type)
-                op.attributes[attribute] = filled[text]
+                    filled[text] = self._attribute(found[1], value.type)
+                if found[1] in self._parameters and op.name != "util.global":
+                    with ir.InsertionPoint(op), op.location:
+                        constant = ir.Operation.create(
+                            "flow.tensor.constant",
+                            results=[value.type],
+                            attributes={attribute: filled[text]},
+                        )
+                    op.result.replace_all_uses_with(constant.result)
+                    replaced.append(op)
+                else:
+                    op.attributes[attribute] = filled[text]
             return ir.WalkResult.ADVANCE
 
         module.operation.walk(visit)
+        for op in replaced:
+            op.erase()
+
+    def _attribute(self, key: str, tensor_type: ir.Type) -> ir.Attribute:
+        from iree.compiler import ir
+
+        if key in self._parameters:
+            text = f'#flow.parameter.named<"{PARAMETERS}"::"{key}"> : {tensor_type}'
+            return ir.Attribute.parse(text)
+        return self._resource(key, tensor_type)
 
     def _resource(self, key: str, tensor_type: ir.Type) -> ir.Attribute:
         from iree.compiler import ir

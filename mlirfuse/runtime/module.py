@@ -280,6 +280,22 @@ class FusedModule:
         other._sessions.open()
         return other
 
+    def with_parameters(self, parameters: Archives) -> FusedModule:
+        """The same program with other parameters, on the device that its calls have come to.
+
+        Args:
+          parameters: as for `load`, or arrays by name.
+        """
+        device = self._sessions.settled
+        manifest = self._manifest
+        if device is not None:
+            manifest = dataclasses.replace(manifest, device=device)
+        keeps = self._settings.keeps_device or device is not None
+        settings = dataclasses.replace(
+            self._settings, parameters=dict(parameters), keeps_device=keeps
+        )
+        return self._with(manifest, settings)
+
     def _with(self, manifest: Manifest, settings: Settings) -> FusedModule:
         """The same program with other settings, not opened."""
         return FusedModule(

@@ -13,7 +13,7 @@ from mlirfuse.runtime.abi import declaration, scalar_types
 from mlirfuse.runtime.devices import chosen_threads
 from mlirfuse.runtime.image import Image
 from mlirfuse.runtime.manifest import Manifest
-from mlirfuse.runtime.parameters import Archives
+from mlirfuse.runtime.parameters import Archives, as_files
 from mlirfuse.support.signature import TensorSpec
 
 
@@ -44,23 +44,24 @@ def profile(
       MlirfuseError: the device has no profiler, or the program failed on it.
     """
     scalars = scalar_types(declaration(image, manifest.function), len(values))
-    subject = profiler.Subject(
-        source=manifest.source,
-        program=image.write,
-        function=manifest.function,
-        device=manifest.device,
-        target=manifest.report.target,
-        parameters=parameters,
-        kernels=manifest.report.kernels,
-        call=call,
-    )
-    return profiler.profile(
-        subject,
-        [_argument(*given) for given in zip(values, scalars, manifest.inputs, strict=True)],
-        calls=calls,
-        threads=chosen_threads(manifest.device) if threads is None else threads,
-        timeout=timeout,
-    )
+    with as_files(parameters) as files:
+        subject = profiler.Subject(
+            source=manifest.source,
+            program=image.write,
+            function=manifest.function,
+            device=manifest.device,
+            target=manifest.report.target,
+            parameters=files,
+            kernels=manifest.report.kernels,
+            call=call,
+        )
+        return profiler.profile(
+            subject,
+            [_argument(*given) for given in zip(values, scalars, manifest.inputs, strict=True)],
+            calls=calls,
+            threads=chosen_threads(manifest.device) if threads is None else threads,
+            timeout=timeout,
+        )
 
 
 def _argument(value: Any, scalar: str | None, spec: TensorSpec) -> Argument:

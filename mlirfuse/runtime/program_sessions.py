@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mlirfuse.core import MlirfuseError
@@ -61,6 +61,11 @@ class ProgramSessions:
         self.trial: inline_calls.Trial | None = None
         self.prepared = PreparedCalls()
 
+    @property
+    def settled(self) -> str | None:
+        """URI of the device that calls go to; None before the first call and during a trial."""
+        return None if self.current is None or self.trial is not None else self.current.uri
+
     def results(self, flat: Sequence[Any], values: Sequence[Any], out: Sequence[Any]) -> list[Any]:
         """The results of a call.
 
@@ -104,7 +109,8 @@ class ProgramSessions:
         with self._lock:
             if self.current is None:
                 session = self._loaded(self._manifest)
-                if not self._settings.keeps_device and not self._settings.parameters:
+                in_memory = all(isinstance(a, Mapping) for a in self._settings.parameters.values())
+                if not self._settings.keeps_device and in_memory:
                     self.trial = self._trial_of(session)
                 self.current = session
             return self.current

@@ -31,6 +31,7 @@ class Session:
     Attributes:
       source: file name or model name, for messages.
       device: the `HalDevice`.
+      uri: its URI.
       replays: whether calls are CUDA graphs where they can.
     """
 
@@ -66,7 +67,7 @@ class Session:
         self.source = manifest.source
         self.device = open_device(manifest.device, threads, recorded=cuda_graph)
         check_resident(manifest.device, manifest.waiting_workgroups, manifest.source)
-        self._uri = manifest.device
+        self.uri = manifest.device
         self._inputs, self._outputs = manifest.inputs, manifest.outputs
         self._permutes = any(spec.order for spec in (*self._inputs, *self._outputs))
         self.replays = cuda_graph
@@ -130,7 +131,7 @@ class Session:
             graphs.close()
 
     def _call_without_copies(self, tensors: Sequence[Any]) -> list[Any]:
-        exchange = Exchange(self._uri, self.device, "torch", copies=False)
+        exchange = Exchange(self.uri, self.device, "torch", copies=False)
         return self._call(tensors, exchange)
 
     def _in_memory_order(self, values: Sequence[Any]) -> list[Any]:
@@ -153,7 +154,7 @@ class Session:
         Raises:
           MlirfuseError: the program failed.
         """
-        exchange = Exchange(self._uri, self.device, kind)
+        exchange = Exchange(self.uri, self.device, kind)
         if not self._permutes:
             return self._call(values, exchange)
         return self._as_the_model_has_them(self._call(self._in_memory_order(values), exchange))
@@ -167,7 +168,7 @@ class Session:
         """
         if self.replays or self._permutes or any(s is not None for s in self._scalars):
             return None
-        if dlpack_type(self._uri) != HOST:
+        if dlpack_type(self.uri) != HOST:
             return None
         return prepare(values, results, self._outputs, self)
 

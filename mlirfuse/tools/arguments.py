@@ -235,8 +235,8 @@ def options_from(arguments: argparse.Namespace, prog: str) -> FusionOptions:
     return options
 
 
-def seconds(switch: str) -> Callable[[str], float]:
-    """A reader of the value of a switch: seconds above zero.
+def seconds(switch: str, unit: str = "seconds") -> Callable[[str], float]:
+    """A reader of the value of a switch: seconds, or another unit of time, above zero.
 
     It raises `UsageError` for anything else.
     """
@@ -247,7 +247,7 @@ def seconds(switch: str) -> Callable[[str], float]:
         except ValueError:
             found = 0.0
         if not 0 < found < float("inf"):
-            raise UsageError(f"{switch} takes seconds above 0, not '{text}'")
+            raise UsageError(f"{switch} takes {unit} above 0, not '{text}'")
         return found
 
     return read

@@ -69,6 +69,12 @@ def add_arguments(group: Any) -> None:
         help="give a candidate up whose compilation takes longer",
     )
     group.add_argument(
+        "--minutes",
+        type=arguments.seconds("--minutes", "minutes"),
+        metavar="N",
+        help="end the search after about so long, with the best that was found by then",
+    )
+    group.add_argument(
         "--ray",
         nargs="?",
         const="local",
@@ -87,6 +93,7 @@ def given(args: argparse.Namespace) -> str | None:
         "--workers": args.workers,
         "--store": args.store,
         "--timeout": args.timeout,
+        "--minutes": args.minutes,
         "--ray": args.ray,
         "--function": args.function,
     }
@@ -121,6 +128,8 @@ def search(prog: str, args: argparse.Namespace, options: FusionOptions) -> int:
     """
     if len(args.model) != 1:
         raise UsageError(f"-o is given with {len(args.model)} models; it takes one")
+    if args.minutes is not None and args.ray is not None:
+        raise UsageError("--minutes is for a search on this machine; it does not go with --ray")
     name, output = args.model[0], args.output
     files.keep_inputs([name], [("--output", output)])
     target = targets.parse(args.target)
@@ -137,6 +146,7 @@ def search(prog: str, args: argparse.Namespace, options: FusionOptions) -> int:
         shapes=_shapes(args.shapes),
         objective=args.objective,
         function=args.function,
+        seconds=None if args.minutes is None else 60 * args.minutes,
         **{field: value for field, value in limits.items() if value is not None},
     )
     with _stored(args, name) as (executor, folder), shown(f"tuning {name}") as show:

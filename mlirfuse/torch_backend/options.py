@@ -24,6 +24,8 @@ class BackendOptions:
       target: as for `mlirfuse.compile`; None for the machine of the tensors.
       fallback: whether PyTorch runs a graph that cannot be compiled; otherwise it is an error.
       freeze: whether parameters and buffers become constants of the program.
+      pack_weights: whether the weights of matmuls on a CPU are packed when they change, in place of
+        each call.
       stock: whether to compile without mlirfuse's passes, as a baseline.
       cache: whether to use the compile cache.
       timeout: time limit of each step of the compiler, in seconds; None for no limit.
@@ -38,6 +40,7 @@ class BackendOptions:
     target: str | None = None
     fallback: bool = True
     freeze: bool = False
+    pack_weights: bool = False
     stock: bool = False
     cache: bool = True
     timeout: float | None = None
@@ -65,7 +68,7 @@ class BackendOptions:
             (values if name in own else switches)[name] = value
         if values.get("cuda_graph", True) is None:
             del values["cuda_graph"]
-        for name in ("fallback", "freeze", "stock", "cache", "cuda_graph"):
+        for name in ("fallback", "freeze", "pack_weights", "stock", "cache", "cuda_graph"):
             if not isinstance(values.get(name, True), bool):
                 raise UsageError(f"options: {name}={values[name]!r} is neither True nor False")
         for name in ("report", "debug_dir"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse.core import CompileFailedError, ImportFailedError
 from mlirfuse.frontends import matmul_precision
 from mlirfuse.options import FusionOptions
-from mlirfuse.torch_backend import files
+from mlirfuse.torch_backend import files, packed_weights
 from mlirfuse.torch_backend.options import SOURCE, BackendOptions
 
 if TYPE_CHECKING:
@@ -65,7 +65,9 @@ class Program:
         self._options = options
         self._machine = machine
         self._module = copy.deepcopy(module) if frozen else None
-        self._versions = {index: (t.data_ptr(), t._version) for index, t in frozen.items()}
+        self._versions = packed_weights.versions(frozen)
+        self._packs = options.pack_weights and not options.freeze and bool(frozen)
+        self._changes = packed_weights.Changes()
         self._keeps_texts = keeps_texts
         self.fused: FusedModule
         self.cached = False
@@ -85,7 +87,13 @@ class Program:
         start = time.perf_counter()
         options, target = self._options, self._machine.target
         with unset_fake_temporarily():  # constants are real tensors
-            model = import_graph(module, constants=frozen, source=SOURCE, timeout=options.timeout)
+            model = import_graph(
+                module,
+                constants=frozen,
+                source=SOURCE,
+                timeout=options.timeout,
+                parameters=self._packs,
+            )
         if model.imported.keeps_f64 and target.demotes_f64:
             raise ImportFailedError(f"{SOURCE}: {target} has no float64")
         with open_model(
@@ -117,6 +125,9 @@ class Program:
         self._model = model
         wished = options.cuda_graph if device.startswith("cuda") else None
         same = device == program.device and wished is None
+        if self._packs:
+            with unset_fake_temporarily():
+                program = program.with_parameters(packed_weights.archives(frozen))
         self.fused = program if same else program.on(device, cuda_graph=wished)
         self.seconds = time.perf_counter() - start
 
@@ -124,22 +135,31 @@ class Program:
         """Runs the program."""
         given = list(arguments)
         arguments.clear()
-        if self._versions and self._changed(given):
-            self._thaw()
+        if self._versions:
+            if packed_weights.changed(given, self._versions):
+                self._take(given)
+            else:
+                self._changes.call()
         results = self.fused(*[make(given) for make in self._model.make_arguments])
         return [make(given, results) for make in self._model.make_results]
 
-    def _changed(self, given: Sequence[Any]) -> bool:
-        return any(
-            (given[index].data_ptr(), given[index]._version) != version
-            for index, version in self._versions.items()
-        )
+    def _take(self, given: Sequence[Any]) -> None:
+        """Takes the new values of parameters."""
+        if not self._packs or self._changes.change():
+            self._thaw()
+            return
+        tensors = {index: given[index] for index in self._versions}
+        self.fused = self.fused.with_parameters(packed_weights.archives(tensors))
+        self._versions = packed_weights.versions(tensors)
 
     def _thaw(self) -> None:
         """Compiles the parameters as arguments, since one of them has changed."""
         assert self._module is not None
-        LOG.info("%s: a frozen parameter was changed; all are arguments from now on", SOURCE)
-        self._versions = {}
+        said = "a frozen parameter was changed"
+        if self._packs:
+            said = "the weights change in nearly each call"
+        LOG.info("%s: %s; all are arguments from now on", SOURCE, said)
+        self._versions, self._packs = {}, False
         self._compile(self._module, {})
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import results
 from benchmarks.fusion_plans import run, speed
+from benchmarks.gpu import timer
 from mlirfuse.fusion_plan import TensorSpec
 from mlirfuse.fusion_plan.rules import TARGETS
 from mlirfuse.fusion_plan.text import parse
@@ -95,4 +96,25 @@ def test_targets_without_a_record_are_wrong_usage(capsys):
 def test_both_sides_compute_the_same():
     plan = parse("conv 3x3 p1 8 -> bias -> relu", TensorSpec((2, 4, 9, 9), "f32", "NCHW"))
     fused, separate = speed.sides(plan, "cpu").values()
-    np.testing.assert_allclose(fused(), separate(), atol=1e-5)
+    np.testing.assert_allclose(fused(0), separate(0), atol=1e-5)
+
+
+def test_images_on_a_gpu_are_read_from_its_memory(monkeypatch):
+    small = parse("batch_norm -> relu", TensorSpec((64, 512, 7, 7), "f16", "NCHW"))
+    large = parse("batch_norm -> relu", TensorSpec((64, 64, 56, 56), "f32", "NCHW"))
+    assert speed.copies_of(small, "cpu") == 1
+    assert speed.copies_of(small, "cuda") == speed.MAX_COPIES
+    assert speed.copies_of(large, "cuda") == 6
+    seen = []
+
+    def kernels(calls, *, rounds, copies):
+        seen.append((rounds, copies))
+        return {"fused": [1e-3] * rounds, speed.SEPARATE: [3e-3] * rounds}
+
+    monkeypatch.setattr(timer, "kernels", kernels)
+    called = []
+    calls = {name: called.append for name in ("fused", speed.SEPARATE)}
+    found = speed.row("NA", large, calls, "cuda", 4)
+    assert seen == [(4, 6)]
+    assert called == [*range(6), *range(6)]
+    assert (found.ours_ms, found.ratios[speed.SEPARATE]["median"]) == (1.0, 3.0)

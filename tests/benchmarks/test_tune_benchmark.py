@@ -1,8 +1,13 @@
 """`python -m benchmarks tune`: recorded times, and the simulation of many workers."""
 
 import json
+import threading
+import time
 
-from benchmarks.tune import measure, scaling
+import pytest
+
+from benchmarks.tune import measure, models, scaling
+from mlirfuse.core import MlirfuseError, UsageError
 from mlirfuse.tuning.execution.store import RESULTS, Store
 from mlirfuse.tuning.execution.task import FAILED, OK, Outcome, Task
 
@@ -16,8 +21,8 @@ def test_times_of_a_store_are_recorded(tmp_path):
         (Task(f"{jobs}:compile_candidate", {"n": 2}), FAILED, {}, 9.0),
         (Task(f"{jobs}:measure", {}), OK, {"seconds": seconds}, 2.0),
     ]
-    for task, status, value, time in done:
-        store.add(task, Outcome(task.key, status, value, seconds=time))
+    for task, status, value, passed in done:
+        store.add(task, Outcome(task.key, status, value, seconds=passed))
     found = measure.recorded_seconds(tmp_path / RESULTS)
     assert found == {"compile": [4.0], "measure": [0.1]}
 
@@ -35,3 +40,97 @@ def test_more_workers_are_faster_until_steps_wait(tmp_path, monkeypatch):
     assert 1 >= busy[0] > busy[1] > busy[2] > 0
     assert len({row["tasks"] for row in found["rows"]}) == 1
     assert scaling.table(found).count("\n") == 4
+
+
+@pytest.fixture
+def suite(monkeypatch):
+    """Runs the suite with searches that take no time; returns what was tuned, with its limit."""
+    tuned = []
+    lock = threading.Lock()
+
+    def row(self, name, stored, folder, minutes):
+        with lock:
+            tuned.append((name, minutes))
+        (folder / RESULTS).touch()
+        if name == "unet":
+            raise MlirfuseError("the model cannot be compiled")
+        return {
+            "model": name,
+            "tried": 3,
+            "settings": [],
+            "speedup": 1.21,
+            "interval": [1.2, 1.3],
+        } | {
+            "default_ms": 2.0,
+            "tuned_ms": 1.7,
+        }
+
+    monkeypatch.setattr(measure.Suite, "_tuned", row)
+    return tuned
+
+
+def test_every_model_has_a_row_and_is_not_tuned_again(suite, tmp_path, capsys):
+    assert measure.main([f"--results={tmp_path}", "--minutes=2", "--at-once=3"]) == 1
+    assert {name for name, _ in suite} == set(models.MODELS)
+    assert {minutes for _, minutes in suite} == {2.0}
+    rows = json.loads((tmp_path / "tune.json").read_text())["rows"]
+    assert [row["model"] for row in rows] == list(models.MODELS)
+    assert "Geometric mean of 11 models: 1.210." in capsys.readouterr().out
+    suite.clear()
+    assert measure.main([f"--results={tmp_path}"]) == 1
+    assert suite == [("unet", None)]
+
+
+def test_the_records_of_a_folder_are_shown(suite, tmp_path):
+    assert measure.recorded(tmp_path) == []
+    measure.main([f"--results={tmp_path}", "lstm"])
+    (tmp_path / "tune_scaling.json").write_text("{}")
+    gpu = json.loads((tmp_path / "tune.json").read_text())
+    (tmp_path / "tune_cuda.json").write_text(json.dumps(gpu))
+    (tmp_path / "tune_old.json").write_text(json.dumps({**gpu, "rows": [{"model": "mlp"}]}))
+    records = measure.recorded(tmp_path)
+    assert [record["rows"][0]["model"] for record in records] == ["lstm", "lstm"]
+    assert "| lstm | 2 | 1.7 | 1.210 (1.200 to 1.300) | 3 | the default |" in measure.summary(gpu)
+
+
+def test_no_model_starts_without_time(suite, tmp_path, monkeypatch):
+    assert measure.main([f"--results={tmp_path}", "--total-minutes=1"]) == 0
+    assert suite == []
+    began = time.monotonic()
+    clock = iter([began, *(began + 60 * minutes for minutes in (1, 5, 9))])
+    monkeypatch.setattr(measure.Suite, "_minutes", lambda self: 10 - (next(clock) - began) / 60)
+    measure.main([f"--results={tmp_path}", "lstm", "resnet", "encoder", "experts"])
+    assert [minutes for _, minutes in suite] == [10.0, 9.0, 5.0]
+
+
+def test_rows_of_another_device_stay(suite, tmp_path, capsys):
+    measure.main([f"--results={tmp_path}", "lstm"])
+    path = tmp_path / "tune.json"
+    record = json.loads(path.read_text())
+    record["rows"][0]["device"] = "another"
+    record["rows"].append({"model": "mlp", "tried": 3})  # as old records have it
+    path.write_text(json.dumps(record))
+    measure.main([f"--results={tmp_path}", "lstm", "resnet"])
+    rows = json.loads(path.read_text())["rows"]
+    assert [(row["model"], row["device"] == "another") for row in rows] == [
+        ("resnet", False),
+        ("lstm", True),
+    ]
+    assert "another" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+def test_models_run_in_f32_and_f16(name):
+    torch = pytest.importorskip("torch")
+    found = {}
+    for dtype in ("float32", "float16"):
+        module, inputs = models.build(name, dtype)
+        results = module(*inputs)
+        found[dtype] = results[0] if isinstance(results, tuple) else results
+        assert found[dtype].dtype == getattr(torch, dtype)
+    assert torch.allclose(found["float32"], found["float16"].float(), atol=0.02)
+
+
+def test_a_model_that_there_is_not_is_an_error():
+    with pytest.raises(UsageError, match=r"there is no model 'lst'.*lstm"):
+        models.build("lst")

@@ -12,9 +12,12 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 from transformers import BertConfig, BertModel
 
+import mlirfuse
 from mlirfuse import torch_compile
 from mlirfuse.frontends.torch_graph import import_graph
+from mlirfuse.runtime import inline_calls
 from mlirfuse.runtime.module import FusedModule
+from mlirfuse.torch_backend import packed_weights
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -245,6 +248,139 @@ def test_parameters_changed_in_place(freeze, programs, logged):
         check(step(x), layer(x))
     assert [len(program.inputs) for program in programs] == [1 if freeze else 3, 3, 3]
     assert len(logged()) == freeze
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """The calls of `FusedModule.with_parameters`, by which weights are packed."""
+    calls = []
+    change = FusedModule.with_parameters
+
+    def counted(self, *args, **kwargs):
+        calls.append(self)
+        return change(self, *args, **kwargs)
+
+    monkeypatch.setattr(FusedModule, "with_parameters", counted)
+    return calls
+
+
+def test_weights_are_packed_when_they_change(programs, opened, logged):
+    model = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 64))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    step = compiled(model, pack_weights=True)
+    x = torch.randn(32, 64)
+
+    def checked():
+        with torch.no_grad():
+            check(step(x), model(x))
+
+    for _ in range(3):
+        checked()
+    assert len(opened) == 1
+    assert len(programs[0].inputs) == 3  # biases are arguments
+    assert not any("transpose" in k.name or "encode" in k.name for k in programs[0].kernels)
+    model(x).square().mean().backward()
+    optimizer.step()
+    checked()
+    checked()
+    assert len(opened) == 2
+    model.load_state_dict({name: 0.5 * value for name, value in model.state_dict().items()})
+    checked()
+    model[0].weight.data = torch.randn(96, 64)
+    checked()
+    with torch.no_grad():
+        model[2].bias.add_(1)
+    checked()
+    assert len(opened) == 4
+    assert logged() == []
+
+
+def test_weights_that_change_in_each_call_are_arguments(programs, opened, logged):
+    layer = nn.Linear(64, 64)
+    step = compiled(layer, pack_weights=True)
+    x = torch.randn(4, 64)
+    for _ in range(packed_weights.MAX_CHANGES + 3):
+        with torch.no_grad():
+            check(step(x), layer(x))
+            layer.weight.mul_(1.1)
+    assert [len(program.inputs) for program in programs][-2:] == [3, 3]
+    (message,) = logged()
+    assert "the weights change in nearly each call; all are arguments from now on" in message
+
+
+def test_weights_are_packed_whatever_their_memory(programs):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(96, 64)
+            self.turned = nn.Parameter(torch.randn(64, 64).t())
+            self.narrow = nn.Parameter(torch.randn(64, 64, dtype=torch.bfloat16))
+            self.small = nn.Parameter(torch.randn(8, 8))
+
+        def forward(self, ids):
+            x = self.table(ids) @ self.turned
+            y = (x.bfloat16() @ self.narrow).float()
+            return (x + y) @ self.table.weight.t(), y[:, :8] @ self.small
+
+    model = Tied().eval()
+    step = compiled(model, pack_weights=True)
+    ids = torch.randint(0, 96, (16,))
+    with torch.no_grad():
+        check(step(ids), model(ids), 0.2)
+        for parameter in model.parameters():
+            parameter.mul_(0.5)
+        check(step(ids), model(ids), 0.2)
+    assert [len(program.inputs) for program in programs] == [2, 2]
+
+
+def test_packed_weights_are_profiled(programs):
+    layer = nn.Linear(64, 64)
+    x = torch.randn(32, 64)
+    with torch.no_grad():
+        compiled(layer, pack_weights=True)(x)
+        found = programs[0].profile(layer.bias, x, calls=3)
+    assert [row.name for row in found.kernels] == [k.name for k in programs[0].kernels]
+
+
+def test_small_programs_with_packed_weights_run_on_the_calling_thread(monkeypatch, opened):
+    """The device is tried once, not after each change."""
+    layer = nn.Linear(64, 64)
+    step = compiled(layer, pack_weights=True)
+    trials = []
+    choose = inline_calls.Trial._choose
+
+    def chosen(self, inline, fewest):
+        trials.append(fewest)
+        choose(self, inline, {inline_calls.INLINE: 1e-6, inline_calls.THREADS: 2e-6})
+
+    monkeypatch.setattr(inline_calls.Trial, "_choose", chosen)
+    monkeypatch.setattr(inline_calls, "MAX_SECONDS", 10.0)
+    monkeypatch.setattr(inline_calls, "MAX_RATIO", 1e9)
+    x = torch.randn(2, 64)
+    with torch.no_grad():
+        for _ in range(20):
+            check(step(x), layer(x))
+        layer.weight.mul_(2)
+        for _ in range(20):
+            check(step(x), layer(x))
+    assert len(trials) == 1
+    assert [module.device for module in opened] == ["local-task", "local-task"]
+    (program,) = mlirfuse.torch_reports()[-1].programs
+    assert program.program.device == "local-sync"
+
+
+def test_packed_weights_of_parts():
+    first, second = nn.Linear(64, 64), nn.Linear(64, 64)
+
+    def model(x):
+        return second(nn.functional.dropout(first(x).relu() * 2, 0.0, training=True))
+
+    step = compiled(model, pack_weights=True, fallback=True)
+    x = torch.randn(4, 64)
+    with torch.no_grad():
+        for _ in range(2):
+            check(step(x), model(x))
+            second.weight.mul_(2)
 
 
 def test_scalars_that_a_graph_makes_on_a_gpu_are_lowered():

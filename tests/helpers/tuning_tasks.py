@@ -37,6 +37,16 @@ def alone(request, files, output):
     return {}
 
 
+def meet(request, files, output):
+    """Waits until a call of `alone` runs; fails where none does."""
+    end = time.monotonic() + request["seconds"]
+    while not (Path(request["folder"]) / "running").exists():
+        if time.monotonic() > end:
+            raise TimeoutError("nothing runs beside it")
+        time.sleep(0.01)
+    return {}
+
+
 def hang(request, files, output):
     """Starts a process, and never ends."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -95,7 +95,7 @@ def devices(program):
     found = []
     for _ in range(2 * CALLS + 1):
         assert np.allclose(program(X), np.exp(X))
-        found.append(program._sessions.current._uri)
+        found.append(program._sessions.current.uri)
     return found
 
 
@@ -128,7 +128,7 @@ def test_a_device_that_was_asked_for_is_kept(tmp_path):
     ):
         other(X)
         assert other._sessions.trial is None
-        assert other._sessions.current._uri == THREADS
+        assert other._sessions.current.uri == THREADS
 
 
 def test_state_is_not_kept_twice():

@@ -126,3 +126,20 @@ def test_a_model_without_fusions_is_not_measured(monkeypatch):
 def test_contradictions_are_refused(words, fragment, capsys):
     assert compile_main(["model.mlir", "-o", "model.vmfb", *words]) == 2
     assert fragment in capsys.readouterr().err
+
+
+def test_arguments_of_a_gpu_are_tensors_on_it(monkeypatch):
+    torch = pytest.importorskip("torch")
+    moved, waited = [], []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: waited.append(True))
+    monkeypatch.setattr(torch.Tensor, "to", lambda self, place: moved.append(place) or self)
+    arrays = [np.ones((2, 3), np.float16)]
+    (given,), wait = programs.on_device(arrays, "cuda://1")
+    wait()
+    assert (moved, waited) == (["cuda:1"], [True])
+    assert given.dtype == torch.float16
+    (given,), wait = programs.on_device(arrays, "local-task")
+    wait()
+    assert given is arrays[0]
+    assert len(waited) == 1

@@ -128,3 +128,29 @@ def test_a_model_is_kept_in_its_faster_form(tmp_path, capsys):
     assert times["kept"] in ("fused", "stock")
     assert min(times["fused_ms"], times["stock_ms"]) > 0
     assert main([str(model), str(model), "-o", str(program)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--minutes=0"], "--minutes takes minutes above 0, not '0'"),
+        (["--minutes=2", "--ray"], "--minutes is for a search on this machine"),
+    ],
+)
+def test_a_time_limit_is_for_this_machine(arguments, message, tmp_path, capsys):
+    assert main(["model.onnx", "-o", str(tmp_path / "out.toml"), *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_time_limit_is_that_of_the_search(tmp_path, monkeypatch):
+    seen = []
+
+    def tuned(request, executor, folder, say):
+        seen.append(request.seconds)
+        raise UsageError("enough")
+
+    monkeypatch.setattr("mlirfuse.tuning.model.tune.tune", tuned)
+    for arguments in ([], ["--minutes=1.5"]):
+        store = f"--store={tmp_path / 'store'}"
+        assert main(["model.onnx", "-o", str(tmp_path / "out.toml"), store, *arguments]) == 2
+    assert seen == [None, 90.0]

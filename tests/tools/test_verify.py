@@ -1,5 +1,7 @@
 """`--verify`: a program that computes something else is named, and so is the group that does."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import ml_dtypes
@@ -191,3 +193,17 @@ def test_uses_of_bits_have_no_float64_form():
             "  util.return %y : tensor<4xi32>",
             "(%x: tensor<4xf32>) -> tensor<4xi32>",
         )
+
+
+VERIFIED = """
+import torch, mlirfuse
+model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.GELU(), torch.nn.Linear(512, 64))
+mlirfuse.verify(model.eval(), (torch.randn(32, 64),), target="cpu")
+print("verified")
+"""
+
+
+def test_constants_of_functions_that_lack_float64_stay_readable():
+    """IREE lacks erf of f64, and the module that gets it is written over one that is mapped."""
+    made = subprocess.run([sys.executable, "-c", VERIFIED], capture_output=True, text=True)
+    assert made.stdout == "verified\n", (made.returncode, made.stderr)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,26 @@ def test_measurements_run_alone(executor, tmp_path):
     tasks = [task("alone", MEASURE, name=n, **place) for n in "abc"]
     tasks += [task("run", name=n, seconds=0.1) for n in "de"]
     assert [o.status for o in run_all(executor, tasks)] == [OK] * 5
+
+
+def test_measurements_of_a_device_run_beside_compilations(tmp_path):
+    executor = LocalExecutor(tmp_path / "tasks", workers=2, measures_beside=True)
+    place = {"folder": str(tmp_path), "seconds": 0.5}
+    tasks = [task("alone", MEASURE, name=n, **place) for n in "ab"]
+    tasks += [task("meet", folder=str(tmp_path), seconds=10.0) for _ in "c"]
+    try:
+        assert [o.status for o in run_all(executor, tasks)] == [OK] * 3
+    finally:
+        executor.close()
+
+
+def test_searches_that_share_an_executor_get_their_own_outcomes(executor):
+    shares = [executor.share() for _ in range(3)]
+    wanted = [[task("run", name=f"{i}{n}") for n in "abc"] for i in range(3)]
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(run_all, shares, wanted))
+    names = [[o.value["name"] for o in outcomes] for outcomes in found]
+    assert names == [[f"{i}{n}" for n in "abc"] for i in range(3)]
 
 
 def test_an_error_of_the_device_is_not_kept(executor, tmp_path):

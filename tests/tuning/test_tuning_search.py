@@ -13,15 +13,16 @@ import pytest
 import mlirfuse
 from mlirfuse.core import MlirfuseError
 from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.tools.tune import main
 from mlirfuse.tuning.execution.simulated import SimulatedExecutor
 from mlirfuse.tuning.execution.store import Store, Stored
 from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
-from mlirfuse.tuning.model import jobs, portable, problem
+from mlirfuse.tuning.model import jobs, kernel_space, portable, problem, space
 from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
 from mlirfuse.tuning.model.problem import Shapes, added, without
-from mlirfuse.tuning.model.search import Search
+from mlirfuse.tuning.model.search import FINAL_ROUNDS, Search
 from mlirfuse.tuning_profile import file
 from mlirfuse.tuning_profile.entry import Setting
 
@@ -60,6 +61,17 @@ def test_noise_is_no_gain(tmp_path, seed):
     assert found.whole is None
     assert found.settings == []
     assert found.best is found.default
+
+
+def test_gains_that_are_too_small_to_be_seen_alone_add_up(tmp_path):
+    effects = {f"kernel{i}": 0.985 for i in range(8)} | {"idle": 1.0, "bad": 1.1}
+    found = found_for(ModelledModel(tmp_path, effects, noise=0.002))
+    assert names(found) == {f"kernel{i}" for i in range(8)}
+    assert found.whole.ratio.median == pytest.approx(0.985**-8, rel=0.01)
+    assert all(kept.together.ratio.median > 1.1 for kept in found.settings)
+    assert all(
+        kept.comparison.verdict == "no difference outside the noise" for kept in found.settings
+    )
 
 
 def test_settings_that_pay_alone_and_not_together(tmp_path):
@@ -132,6 +144,48 @@ def test_a_resumed_search_runs_nothing_again(tmp_path):
     assert results[0][1] == 0
     assert results[1][1] > 0
     assert set(model.compiled.values()) == {1}
+
+
+def test_a_time_limit_leaves_candidates_out_and_still_confirms_the_result(tmp_path):
+    effects = {"good": 0.7, **{f"slow{i}": 1.1 for i in range(60)}}
+    model = ModelledModel(tmp_path, effects, compile_seconds=(10.0,))
+    times, tried = {}, {}
+    for seconds in (None, 300.0):
+        executor = SimulatedExecutor(2, 1, model.answer)
+        search = Search(model.problem(), executor, seconds=seconds, parallel=2)
+        found = search.run()
+        times[seconds], tried[seconds] = executor.now(), found.tried
+        assert names(found) == {"good"}
+        assert found.rounds >= FINAL_ROUNDS
+    assert times[300.0] < 1.5 * 300 < times[None]
+    assert 2 < tried[300.0] < tried[None]
+
+
+def test_small_gains_stay_where_the_time_is_over(tmp_path):
+    effects = {f"kernel{i}": 0.985 for i in range(6)}
+    model = ModelledModel(tmp_path, effects, noise=0.002)
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(model.problem(), executor, seconds=120.0, parallel=1, batch_bytes=16 << 30).run()
+    assert executor.now() > 120
+    assert len(found.settings) > 3
+
+
+def test_a_time_limit_that_is_over_still_gives_a_result(tmp_path):
+    model = ModelledModel(tmp_path, {"good": 0.7, "better": 0.6, "idle": 1.0})
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(model.problem(), executor, seconds=0.1, parallel=1).run()
+    assert found.tried == 1
+    assert len(found.settings) <= 1
+
+
+def test_batches_of_a_device_are_as_large_as_its_memory(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(40)})
+    counts = []
+    for memory in (None, 1 << 30, 6 << 30, 80 << 30):
+        executor = SimulatedExecutor(4, 1, model.answer)
+        Search(model.problem(), executor, batch_bytes=memory).run()
+        counts.append(executor.count(MEASURE))
+    assert counts[0] == counts[1] > counts[2] > counts[3]
 
 
 def test_a_model_that_cannot_be_compiled_is_an_error(tmp_path):
@@ -282,3 +336,19 @@ def test_ray_that_is_missing_is_wrong_usage(tmp_path, monkeypatch, capsys):
     Path("model.mlir").write_text(MODEL.replace("OP", "add"))
     assert main(["model.mlir", "-o", "p.toml", "--ray", "--store=store"]) == 2
     assert "pip install 'mlirfuse[ray]'" in capsys.readouterr().err
+
+
+def test_kernel_configurations_near_the_default_are_tried_first():
+    default = MatmulConfig(128, 128, 64, 4, 3, consumer_warpgroups=2)
+    near = dataclasses.replace(default, num_stages=4)
+    other = dataclasses.replace(default, block_n=256, ping_pong=True)
+    far = MatmulConfig(16, 16, 64, 1, 3)
+    assert kernel_space.nearest_first(default, [far, other, near]) == [near, other, far]
+
+
+def test_kernel_configurations_come_before_settings_without_a_modelled_gain():
+    said = {-3.0: "disable_pass", 0.0: "numerics", 2.0: "horizontal"}
+    proposals = [space.Proposal(Setting(name, "x"), "", gain) for gain, name in said.items()]
+    kernel = space.Proposal(Setting("kernel", {}))
+    found = space.with_kernels(proposals, [kernel])
+    assert [p.setting.set for p in found] == ["disable_pass", "kernel", "numerics", "horizontal"]

@@ -44,10 +44,36 @@ def test_text_shows_groups_refusals_and_summary():
         "      add_rms_norm_fusion: linalg.generic at net/model.py:20:1"
         " + linalg.reduce at net/model.py:21:9\n"
         "        %7 is read by linalg.matmul\n"
-        "switched off: softmax_fusion\n"
+        "off by default here, on with --enable-pass=NAME: softmax_fusion\n"
         "applied: add_rms_norm_fusion 1\n"
         "1 group of 3 ops; 1 candidate refused for 1 reason; dispatches: 9 stock, 7 fused\n"
     )
+
+
+def test_passes_that_the_user_switched_off_are_told_from_those_of_the_target():
+    passes = [PassRun(n, False, 0, 0.0) for n in ("softmax_fusion", "dequant_fusion")]
+    entry = report(passes=passes)
+    entry.options = {"disable_pass": ["softmax_fusion"]}
+    shown = explain.text(entry)
+    assert "switched off: softmax_fusion\n" in shown
+    assert "off by default here, on with --enable-pass=NAME: dequant_fusion\n" in shown
+
+
+def test_code_that_is_left_to_iree_is_no_refused_fusion():
+    left = decision(
+        pass_name="row_vector_kernel",
+        kind=Kind.REWRITE,
+        reason=Reason.NOT_PROFITABLE,
+        detail="rows of 16 columns, fewer than 32",
+    )
+    shown = explain.text(report(left))
+    assert "code left to IREE by passes that generate kernels (1)" in shown
+    assert "IREE's own code was found to be as fast for such sizes" in shown
+    assert "rows of 16 columns, fewer than 32" in shown
+    assert "--must-fuse" not in shown
+    assert "rewrites of layouts" not in shown
+    row = next(r for r in explain.candidates_text(report(left)).splitlines() if "row_vector" in r)
+    assert row.split()[1] == "kernel"
 
 
 def test_text_keeps_functions_apart():

@@ -298,6 +298,22 @@ def test_locations_are_shown_without_the_folder_of_installed_packages():
     )
 
 
+def test_weights_that_each_call_packs_have_a_hint():
+    entry = compiled()
+    entry.kernels = [
+        dataclasses.replace(entry.kernels[0], operands=(Operand((256, 8, 32), "f32", 262144),)),
+        dataclasses.replace(entry.kernels[1], code="matmul_vector_kernel"),
+    ]
+    moved = dataclasses.replace(
+        entry.boundaries[0], shape=(8, 256, 32), reason=BoundaryReason.DATA_MOVEMENT
+    )
+    entry.boundaries = [moved]
+    assert 'options={"pack_weights": True}' in explain.text(entry)
+    written = dataclasses.replace(moved, source=1, target=0)  # by a kernel: no argument
+    entry.boundaries = [written, moved]
+    assert "pack_weights" not in explain.text(entry)
+
+
 def test_kernels_of_scheduling_are_listed_with_a_hint():
     entry = compiled()
     packing = [
@@ -308,9 +324,9 @@ def test_kernels_of_scheduling_are_listed_with_a_hint():
     shown = explain.text(entry)
     assert "kernels made by IREE's scheduling (3)" in shown
     assert "_encoding_0_encode_4xf32 (x2)" in shown
-    assert 'options={"freeze": True}' in shown
+    assert 'options={"pack_weights": True}' in shown
     entry.kernels = [fill]
-    assert "freeze" not in explain.text(entry)
+    assert "pack_weights" not in explain.text(entry)
     entry.kernels = []
     assert "scheduling" not in explain.text(entry)
 

@@ -14,43 +14,63 @@ from pathlib import Path
 from mlirfuse.tuning.execution.task import COMPILE, DEVICE, DIED, FAILED, MEASURE, Outcome, Task
 from mlirfuse.tuning.execution.worker import MAX_ATTEMPTS, OUTPUT, Processes, machine
 
+_Waiting = tuple[Task, "queue.Queue[Outcome]"]
+
+CORES_OF_MEASUREMENT = 2
+"""Cores that compilations leave to a measurement that runs beside them: its own and the tuner's."""
+
 
 class LocalExecutor:
     """Runs tasks in processes of this machine.
 
     A measurement waits until nothing else runs, since compilations would take its cores, and while
-    compilations wait: they go first.
+    compilations wait: they go first. Several searches may share an executor by `share`.
 
     Args:
       folder: an existing folder for the tasks' files.
       workers: number of compilations at a time; None for the number of cores.
+      measures_beside: whether a measurement runs beside compilations, as on a GPU whose programs
+        take few cores; there is still one measurement at a time.
     """
 
-    def __init__(self, folder: Path, workers: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, workers: int | None = None, *, measures_beside: bool = False
+    ) -> None:
         """Nothing runs."""
         self._folder = folder
-        self._workers = workers or len(os.sched_getaffinity(0))
-        self._waiting: dict[str, collections.deque[Task]] = {
+        cores = len(os.sched_getaffinity(0))
+        if measures_beside:
+            cores = max(1, cores - CORES_OF_MEASUREMENT)
+        self._workers = workers or cores
+        self._beside = measures_beside
+        self._lock = threading.Lock()
+        self._waiting: dict[str, collections.deque[_Waiting]] = {
             COMPILE: collections.deque(),
             MEASURE: collections.deque(),
         }
         self._running: collections.Counter[str] = collections.Counter()
-        self._done: queue.Queue[tuple[Task, Outcome]] = queue.Queue()
+        self._done: queue.Queue[Outcome] = queue.Queue()
         self._processes = Processes()
         self._count = 0
 
+    def share(self) -> Share:
+        """An executor for one of several searches: it gets the outcomes of its own tasks alone."""
+        return Share(self)
+
     def submit(self, task: Task) -> str:
         """Takes a task."""
-        self._waiting[task.resource].append(task)
-        self._start()
+        return self.submit_for(self._done, task)
+
+    def submit_for(self, done: queue.Queue[Outcome], task: Task) -> str:
+        """Takes a task whose outcome goes into a queue."""
+        with self._lock:
+            self._waiting[task.resource].append((task, done))
+            self._start()
         return task.key
 
     def wait(self) -> Outcome:
         """The next outcome."""
-        task, outcome = self._done.get()
-        self._running[task.resource] -= 1
-        self._start()
-        return outcome
+        return self._done.get()
 
     def now(self) -> float:
         """Seconds of the machine's monotonic clock."""
@@ -58,25 +78,35 @@ class LocalExecutor:
 
     def close(self) -> None:
         """Ends what runs."""
-        for waiting in self._waiting.values():
-            waiting.clear()
+        with self._lock:
+            for waiting in self._waiting.values():
+                waiting.clear()
         self._processes.kill()
 
     def _start(self) -> None:
-        while self._waiting[COMPILE] and not self._running[MEASURE]:
+        """Starts what may run now; the lock is held."""
+        while self._waiting[COMPILE] and (self._beside or not self._running[MEASURE]):
             if self._running[COMPILE] >= self._workers:
-                return
-            self._run(self._waiting[COMPILE].popleft())
-        if self._waiting[MEASURE] and not self._running.total():
-            self._run(self._waiting[MEASURE].popleft())
+                break
+            self._run(*self._waiting[COMPILE].popleft())
+        others = self._running[MEASURE] if self._beside else self._running.total()
+        if self._waiting[MEASURE] and not others:
+            self._run(*self._waiting[MEASURE].popleft())
 
-    def _run(self, task: Task) -> None:
+    def _run(self, task: Task, done: queue.Queue[Outcome]) -> None:
         self._running[task.resource] += 1
         self._count += 1
         folder = self._folder / f"task{self._count}"
-        threading.Thread(target=self._work, args=(task, folder), daemon=True).start()
+        threading.Thread(target=self._work, args=(task, done, folder), daemon=True).start()
 
-    def _work(self, task: Task, folder: Path) -> None:
+    def _work(self, task: Task, done: queue.Queue[Outcome], folder: Path) -> None:
+        outcome = self._outcome(task, folder)
+        with self._lock:
+            self._running[task.resource] -= 1
+            self._start()
+        done.put(outcome)
+
+    def _outcome(self, task: Task, folder: Path) -> Outcome:
         outcome = Outcome(task.key, FAILED, message="not started")
         for attempt in range(1, MAX_ATTEMPTS + 1):
             shutil.rmtree(folder, ignore_errors=True)
@@ -86,8 +116,7 @@ class LocalExecutor:
                     folder, task.function, task.request, task.files, task.timeout
                 )
             except Exception as error:
-                outcome = Outcome(task.key, FAILED, message=f"{type(error).__name__}: {error}")
-                break
+                return Outcome(task.key, FAILED, message=f"{type(error).__name__}: {error}")
             files = {name: folder / OUTPUT / name for name in found.pop("files")}
             outcome = Outcome(task.key, **found, files=files, worker=machine(), attempts=attempt)
             if outcome.status not in (DIED, DEVICE):
@@ -95,4 +124,32 @@ class LocalExecutor:
         if outcome.status == DIED:
             message = f"{outcome.message}, {outcome.attempts} times"
             outcome = dataclasses.replace(outcome, status=FAILED, message=message)
-        self._done.put((task, outcome))
+        return outcome
+
+
+class Share:
+    """The part of an executor that one search uses.
+
+    Args:
+      executor: runs the tasks.
+    """
+
+    def __init__(self, executor: LocalExecutor) -> None:
+        """Nothing runs."""
+        self._executor = executor
+        self._done: queue.Queue[Outcome] = queue.Queue()
+
+    def submit(self, task: Task) -> str:
+        """Takes a task."""
+        return self._executor.submit_for(self._done, task)
+
+    def wait(self) -> Outcome:
+        """The next outcome of a task that was submitted here."""
+        return self._done.get()
+
+    def now(self) -> float:
+        """Seconds of the executor's clock."""
+        return self._executor.now()
+
+    def close(self) -> None:
+        """The executor goes on for the others."""

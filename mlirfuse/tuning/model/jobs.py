@@ -99,10 +99,10 @@ def _proposals(
     enabled = space.with_everything_on(normalized, wide, target, options)
     wide.unlink(missing_ok=True)
     proposed = space.proposals(report, target, options, enabled)
-    proposed += kernel_space.proposals(normalized, output / "kernels.mlirbc", target, options)
+    kernels = kernel_space.proposals(normalized, output / "kernels.mlirbc", target, options)
     return [
         {"setting": p.setting.to_dict(), "where": p.where, "modelled_us": p.modelled_us}
-        for p in proposed
+        for p in space.with_kernels(proposed, kernels)
     ]
 
 
@@ -139,7 +139,7 @@ def make_reference(request: Request, files: Files, output: Path) -> dict[str, An
 
 
 def measure(request: Request, files: Files, output: Path) -> dict[str, Any]:
-    """Checks the results of some programs and times the right ones, in interleaved rounds.
+    """Times some programs in interleaved rounds, and checks the results of their first calls.
 
     Args:
       request: `names` of the programs, the first is the incumbent; `verify`: name -> numerics of
@@ -149,8 +149,8 @@ def measure(request: Request, files: Files, output: Path) -> dict[str, Any]:
       output: an empty folder.
 
     Returns:
-      `wrong`: name -> the difference or failure; `seconds`: name -> for each set of shapes the
-      time of a call in each round.
+      `wrong`: name -> the difference or failure; `seconds`: name of the others -> for each set of
+      shapes the time of a call in each round.
 
     Raises:
       DeviceFaultError: the incumbent fails.
@@ -162,27 +162,28 @@ def measure(request: Request, files: Files, output: Path) -> dict[str, Any]:
     names: list[str] = list(request["names"])
     paths = {name: _named(files[name], output, index) for index, name in enumerate(names)}
     wrong: dict[str, str] = {}
-    for index, entries in enumerate(request["sets"] if request["verify"] else ()):
-        inputs = _inputs(signature, request["shapes"][index], request)
-        reference = _reference(files, index, entries)
-        for name in names:
-            if name in request["verify"] and name not in wrong:
-                numerics = Numerics(request["verify"][name])
-                problem = _checked(
-                    paths[name], inputs, signature, target, request["timeout"], reference, numerics
-                )
-                if problem:
-                    wrong[name] = problem
-    _check_incumbent(names[0], wrong)
-    seconds: dict[str, list[list[float]]] = {}
-    while not seconds:
+    timed: list[programs.Timed] = []
+    while not timed:
         right = {name: paths[name] for name in names if name not in wrong}
         try:
-            seconds = _timed(right, signature, target, request)
+            timed = _timed(right, signature, target, request)
         except CompileFailedError as error:
             failed = next((n for n, path in right.items() if path.name in str(error)), names[0])
             wrong[failed] = str(error)
             _check_incumbent(names[0], wrong)
+    for index, entries in enumerate(request["sets"] if request["verify"] else ()):
+        reference = _reference(files, index, entries)
+        for name, results in timed[index].results.items():
+            if name in request["verify"] and name not in wrong:
+                numerics = Numerics(request["verify"][name])
+                if problem := _checked(results, reference, numerics):
+                    wrong[name] = problem
+    _check_incumbent(names[0], wrong)
+    seconds = {
+        name: [list(times.samples.seconds[name]) for times in timed]
+        for name in timed[0].samples.seconds
+        if name not in wrong
+    }
     return {"wrong": wrong, "seconds": seconds}
 
 
@@ -193,22 +194,22 @@ def _check_incumbent(name: str, wrong: Mapping[str, str]) -> None:
 
 def _timed(
     paths: Mapping[str, Path], signature: Signature, target: Target, request: Request
-) -> dict[str, list[list[float]]]:
+) -> list[programs.Timed]:
+    """The times of the programs and their results, for each set of shapes."""
     first = next(iter(paths))
     again = {**paths, CONTROL: paths[first]}
-    found: dict[str, list[list[float]]] = {name: [] for name in again}
-    for shapes in request["shapes"]:
-        samples = programs.times(
+    return [
+        programs.timed(
             again,
             _inputs(signature, shapes, request),
             signature,
             device=target.device,
             timeout=request["timeout"],
             seconds=request["rounds"] * len(again) * ROUND_SECONDS,
+            results=bool(request["verify"]),
         )
-        for name, times in samples.seconds.items():
-            found[name].append(list(times))
-    return found
+        for shapes in request["shapes"]
+    ]
 
 
 ROUND_SECONDS = 0.08
@@ -216,19 +217,9 @@ ROUND_SECONDS = 0.08
 
 
 def _checked(
-    program: Path,
-    inputs: Sequence[Array],
-    signature: Signature,
-    target: Target,
-    timeout: float,
-    reference: tuple[list[Array], list[Array] | None],
-    numerics: Numerics,
+    ours: list[Array], reference: tuple[list[Array], list[Array] | None], numerics: Numerics
 ) -> str:
-    """The difference of a program's results, or its failure; empty for a right one."""
-    try:
-        ours = _called(program, inputs, signature, target, timeout)
-    except MlirfuseError as error:
-        return str(error)
+    """The difference of a program's results; empty for right ones."""
     try:
         found = compare.compare(ours, *reference, numerics=numerics)
     except ValueError as error:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from iree.compiler import ir
@@ -10,7 +14,8 @@ from iree.compiler import ir
 from mlirfuse.backend.grouping_process import group
 from mlirfuse.core import MlirfuseError
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.problem import Problem
+from mlirfuse.kernels.configs import lookup
+from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.kernels.registry import FAMILIES
 from mlirfuse.options import FusionOptions
 from mlirfuse.targets.base import Target
@@ -20,7 +25,7 @@ from mlirfuse.tuning_profile import entry as words
 from mlirfuse.tuning_profile.entry import Setting
 
 MAX_CONFIGS = 8
-"""Configurations of a problem that are tried, in the family's order, beside the default."""
+"""Configurations of a problem that are tried: those nearest to the one that the program has."""
 
 
 def proposals(
@@ -52,21 +57,47 @@ def proposals(
 
 
 def _of_module(module: ir.Module, target: Target) -> list[Proposal]:
-    found: dict[str, Proposal] = {}
-    seen: set[Problem] = set()
+    """The proposals, the nearest configuration of each problem first."""
+    found: dict[Problem, list[Proposal]] = {}
     for region in kernel_search.regions(module):
         for family in FAMILIES.values():
             problem = family.problem(region, target)
-            if not isinstance(problem, Problem) or problem in seen:
+            if not isinstance(problem, Problem) or problem in found:
                 continue
-            seen.add(problem)
             tried = kernel_search.candidates(family, problem, region, target)
-            for candidate in [c for c in tried if not c.default][:MAX_CONFIGS]:
-                value = {
-                    "family": family.name,
-                    "problem": problem.to_dict(),
-                    "config": candidate.config.to_dict(),
-                }
-                proposal = Proposal(Setting(words.KERNEL, value), f"{family.name} {problem}")
-                found.setdefault(proposal.setting.key, proposal)
-    return list(found.values())
+            default = family.default_config(problem, target)
+            chosen = lookup.choose(target, problem, type(default), family.default_config)
+            others = [c.config for c in tried if c.config != chosen]
+            found[problem] = [
+                _proposal(family.name, problem, config)
+                for config in nearest_first(chosen, others)[:MAX_CONFIGS]
+            ]
+    ranks = itertools.zip_longest(*found.values())
+    return [proposal for rank in ranks for proposal in rank if proposal is not None]
+
+
+def _proposal(family: str, problem: Problem, config: Record) -> Proposal:
+    value = {"family": family, "problem": problem.to_dict(), "config": config.to_dict()}
+    return Proposal(Setting(words.KERNEL, value), f"{family} {problem}")
+
+
+def nearest_first(chosen: Record, configs: Iterable[Record]) -> list[Record]:
+    """The configurations by their distance from one of them; the order stays where it is equal.
+
+    A field counts as the doublings between the two numbers, and as one where it is no number or
+    where one of them is zero. The configuration of a program is computed from the problem and the
+    device or was measured, so that better ones are near it: a family lists hundreds, its smallest
+    tiles first.
+    """
+    return sorted(configs, key=lambda config: _distance(chosen, config))
+
+
+def _distance(one: Record, other: Record) -> float:
+    found = 0.0
+    for field in dataclasses.fields(one):
+        a, b = getattr(one, field.name), getattr(other, field.name, None)
+        if a == b:
+            continue
+        numbers = [float(n) for n in (a, b) if type(n) is int and n > 0]
+        found += abs(math.log2(numbers[0] / numbers[1])) if len(numbers) == 2 else 1.0
+    return found

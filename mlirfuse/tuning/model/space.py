@@ -100,6 +100,20 @@ def proposals(
     return sorted(unique.values(), key=lambda p: p.modelled_us)
 
 
+def with_kernels(proposals: list[Proposal], kernels: list[Proposal]) -> list[Proposal]:
+    """The settings with kernel configurations after those that the cost model expects to gain.
+
+    It says nothing about the others, which a limited search may not reach: on a GPU most of the
+    time is spent in the kernels.
+
+    Args:
+      proposals: the settings, the most promising first.
+      kernels: kernel configurations in their order.
+    """
+    gains = sum(p.modelled_us < 0 for p in proposals)
+    return [*proposals[:gains], *kernels, *proposals[gains:]]
+
+
 def _off(report: Report) -> Iterator[Proposal]:
     """Each pass that fired off, and each match of one that fired a few times."""
     taken: dict[str, list[Decision]] = collections.defaultdict(list)

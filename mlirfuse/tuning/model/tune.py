@@ -28,12 +28,16 @@ from mlirfuse.tuning.model.problem import (
     Problem,
     Shapes,
 )
-from mlirfuse.tuning.model.search import MAX_CANDIDATES, Found, Say, Search
+from mlirfuse.tuning.model.search import MAX_CANDIDATES, Search
+from mlirfuse.tuning.model.trials import Found, Kept, Say
 from mlirfuse.tuning_profile import application, fingerprint
 from mlirfuse.tuning_profile.entry import Entry
 from mlirfuse.tuning_profile.file import Section
 
 _SIGNIFICANT = 4
+
+BATCH_BYTES = 6 << 30
+"""Memory of a device for the programs of a batch: a GPU of 8 GB has it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -54,6 +58,9 @@ class Request:
       measure_seconds: time limit of a batch of measurements.
       seed: seed of random arguments.
       example_inputs: of a module of PyTorch or a function of JAX.
+      seconds: approximate time limit of the search; None for none.
+      batch_bytes: memory of another device than the CPU that programs may take together while they
+        are measured in turns.
     """
 
     model: Any
@@ -68,6 +75,8 @@ class Request:
     measure_seconds: float = MEASURE_SECONDS
     seed: int = 0
     example_inputs: Any = None
+    seconds: float | None = None
+    batch_bytes: int = BATCH_BYTES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -189,8 +198,29 @@ def tune(
       MlirfuseError: the model cannot be compiled or called with the default settings.
     """
     say(f"importing {request.name}", 0, 0)
-    model = opened(request, folder)
-    found = Search(model.problem, executor, say, request.max_candidates).run()
+    return searched(request, opened(request, folder), executor, say)
+
+
+def searched(
+    request: Request,
+    model: Opened,
+    executor: Executor,
+    say: Say = lambda stage, done, total: None,
+) -> tuple[Section, Found]:
+    """Searches for an imported model, and returns the section of the profile.
+
+    Args and errors are those of `tune`.
+    """
+    on_cpu = targets.parse(request.target).name == "cpu"
+    search = Search(
+        model.problem,
+        executor,
+        say,
+        request.max_candidates,
+        seconds=request.seconds,
+        batch_bytes=None if on_cpu else request.batch_bytes,
+    )
+    found = search.run()
     return section(request, model, found), found
 
 
@@ -210,7 +240,7 @@ def section(request: Request, model: Opened, found: Found) -> Section:
                 interval=kept.comparison.interval,
                 noise=kept.comparison.noise,
                 rounds=kept.rounds,
-                how=f"{request.objective}, without it in interleaved rounds on {device}",
+                how=_how(request.objective, device, kept),
                 versions=now,
             )
         )
@@ -242,6 +272,15 @@ def section(request: Request, model: Opened, found: Found) -> Section:
         result=result,
         entries=tuple(entries),
     )
+
+
+def _how(objective: str, device: str, kept: Kept) -> str:
+    """How the gain of a setting was measured."""
+    text = f"{objective}, without it in interleaved rounds on {device}"
+    if kept.together is None:
+        return text
+    gain = round(kept.together.ratio.median, _SIGNIFICANT)
+    return f"{text}; alone within the noise, {gain} with the others of this kind"
 
 
 def summary(section: Section, found: Found) -> str:
