@@ -16,6 +16,8 @@ holds somewhere.
 
 from __future__ import annotations
 
+import ml_dtypes
+import numpy as np
 from iree.compiler import ir
 
 from mlirfuse.builders.bf16_casts import rounded_to_bf16
@@ -24,6 +26,8 @@ from mlirfuse.structured.ir import ops
 
 _KEPT = frozenset({"arith.bitcast", "arith.constant", "arith.extf", "arith.truncf"})
 """Ops that are about the type itself."""
+
+_NUMPY = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
 
 _EQUALITIES = frozenset({1, 6, 8, 13})
 """Predicates of `arith.cmpf`: `oeq`, `one`, `ueq`, `une`."""
@@ -127,6 +131,22 @@ def _may_be_folded(value: ir.Value) -> bool:
 
 
 def _wide(value: ir.Value, made: dict[ir.Value, ir.Value]) -> ir.Value:
-    if element_of(value.type) not in HALVES:
+    element = element_of(value.type)
+    if element not in HALVES:
         return value
-    return made[value] if value in made else Numbers(value.type).op("arith.extf", value)
+    numbers, number = Numbers(value.type), _rounded_constant(value, element)
+    if number is not None:
+        return numbers.constant(number)
+    return made[value] if value in made else numbers.op("arith.extf", value)
+
+
+def _rounded_constant(value: ir.Value, element: str) -> float | None:
+    """The number of a constant that is cast to a half, whose casts IREE would fold."""
+    source = ops.defining_op(value)
+    if source is None or source.name != "arith.truncf":
+        return None
+    number = ops.constant(source.operands[0])
+    if not isinstance(number, float):
+        return None
+    with np.errstate(over="ignore"):
+        return float(np.asarray(number).astype(_NUMPY[element]))

@@ -131,6 +131,20 @@ def test_computed_numbers_equal_their_copies_in_memory(shape, axis, dtype):
         torch.testing.assert_close(found, bound, rtol=4 * torch.finfo(dtype).eps, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_constants_are_rounded(dtype):
+    """A mask of the largest numbers, as in sampling, and its number, which no half is."""
+
+    def model(x):
+        y = x.masked_fill(x < x.amax(1, keepdim=True), -10001.0)
+        return (y > -10001.0).sum(1), (y >= -10001.0).sum(1), (y < -10001.0).sum(1)
+
+    x = torch.from_numpy(np.random.default_rng(0).normal(0, 1, (64, 100))).to(dtype)
+    found = mlirfuse.compile(model, (x,), target="cpu")(x)
+    for got, expected in zip(found, model(x), strict=True):
+        assert torch.equal(got, expected)
+
+
 def test_comparisons_with_constants_stay():
     """Of order: those of activations and clamps, in the innermost loops of models."""
     text = TEXT.replace("arith.cmpf ogt, %m, %a", "arith.cmpf ogt, %m, %k").replace(
