@@ -99,6 +99,9 @@ class Checker:
         if contained and len(cases) > 1:
             # Each part that was left out has its case, as each failure has.
             return self._halves(cases)
+        if computes_f64_as_f32(fused.report):
+            narrow = Result(cases[0].name, Outcome.NO_LOWERING, "no code in f64", contained)
+            return self._halves(cases) or [narrow]
         arguments = program.arguments if program.example_inputs is None else program.example_inputs
         if self._programs is not None:
             self._keep(fused, arguments, cases)
@@ -111,9 +114,6 @@ class Checker:
             outcome = Outcome.NO_LOWERING if missing else Outcome.FAILED
             failed = Result(cases[0].name, outcome, message(error), contained)
             return self._halves(cases) or [failed]
-        if computes_f64_as_f32(fused.report):
-            narrow = Result(cases[0].name, Outcome.NO_LOWERING, "no code in f64", contained)
-            return self._halves(cases) or [narrow]
         return judged(cases, results, contained)
 
     def _halves(self, cases: Sequence[Case]) -> list[Result]:

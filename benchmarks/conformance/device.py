@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,11 +58,11 @@ def run(folder: Path, results: Path) -> int:
         data, _ = process.communicate()
         answers = _pickles(data)
         for path, outcome in zip(chunk, answers, strict=False):
-            found[path.name.partition("-")[0]] += outcome
+            found[_suite_of(path, compiled)] += outcome
         if len(answers) < len(chunk) and (process.returncode or not answers):
             path = chunk[len(answers)]
             cases = pickle.loads(path.with_suffix(".pickle").read_bytes())["cases"]
-            found[path.name.partition("-")[0]] += [
+            found[_suite_of(path, compiled)] += [
                 {
                     "case": case["name"],
                     "outcome": Outcome.FAILED,
@@ -84,6 +85,11 @@ def run(folder: Path, results: Path) -> int:
             print(*problem, flush=True)
         bad += len(record["problems"])
     return 1 if bad else 0
+
+
+def _suite_of(program: Path, suites: Collection[str]) -> str:
+    """The suite of a program's file, `SUITE-GROUP-INDEX.vmfb`; a name may begin with another's."""
+    return max((name for name in suites if program.name.startswith(f"{name}-")), key=len)
 
 
 def _pickles(data: bytes) -> list[list[dict[str, Any]]]:

@@ -106,6 +106,17 @@ def _rounded_float(value: ir.Value) -> ir.Value:
     f = Numbers(value.type)
     if element_of(value.type) == "f64":
         value = f.op("arith.truncf", value)
+    return _of_high_half(f, _high_half(f, value))
+
+
+def rounded_to_bf16(value: ir.Value) -> ir.Value:
+    """A number of f32 that is rounded to bf16, as f32."""
+    f = Numbers(value.type)
+    return f.op("arith.bitcast", f.integer("shli", _high_half(f, value), 16))
+
+
+def _high_half(f: Numbers, value: ir.Value) -> ir.Value:
+    """The bits of an f32, rounded to bf16; NaN stays NaN."""
     bits = f.op("arith.bitcast", value, element="i32")
     quiet = f.integer("ori", f.integer("shrui", bits, 16), _QUIET)
-    return _of_high_half(f, f.select(f.compare(value, "eq", value), _nearest(f, bits), quiet))
+    return f.select(f.compare(value, "eq", value), _nearest(f, bits), quiet)

@@ -18,6 +18,12 @@ merges the two computations as equal: both ops write into the same memory.
 
 Both updates of `%v` write into its memory where `%y` is computed before `%x`. A concatenation is
 such a chain of updates, and equal first parts are one update.
+
+    %c = linalg.generic ins(%re, %im) { complex.create }   // the parts of an argument
+    %s = iree_linalg_ext.scatter outs(%c)                  // the sum of %c and %z
+
+IREE computes `%c` in the dispatch of the scatter, where it is folded to the argument: the scatter
+writes into the memory of the caller.
 """
 
 from __future__ import annotations
@@ -45,7 +51,7 @@ def separate_destinations(module: ir.Module) -> bool:
     from iree.compiler import ir
 
     nested = list(ops.nested_ops(module.operation))
-    shared = [*_of_indices(nested)[1:], *_of_updates(nested)]
+    shared = [*_of_indices(nested)[1:], *_of_updates(nested), *_of_complex_numbers(nested)]
     for op, index in shared:
         with op.location, ir.InsertionPoint(op):
             op.operands[index] = _copied(op.operands[index])
@@ -68,6 +74,18 @@ def _of_indices(nested: Sequence[ir.Operation]) -> list[Place]:
         if op.name in _WRITERS
         for index in range(len(op.operands) - len(op.results), len(op.operands))
         if _reads_nothing(op.operands[index])
+    ]
+
+
+def _of_complex_numbers(nested: Sequence[ir.Operation]) -> list[Place]:
+    """Destinations of sorts and scatters that are complex numbers made of their parts."""
+    return [
+        (op, index)
+        for op in nested
+        if op.name in _WRITERS
+        for index in range(len(op.operands) - len(op.results), len(op.operands))
+        if ops.element_type(op.operands[index]).startswith("complex")
+        and _made_by(ops.strip_views(op.operands[index], ops.RESHAPES), "linalg.generic")
     ]
 
 
@@ -151,17 +169,26 @@ def _opaque(value: ir.Value) -> ir.Value:
 def _copied(value: ir.Value) -> ir.Value:
     """The sum with a zero that the compiler does not know."""
     kind, shape = ops.element_type(value), ops.shape(value)
-    integral = kind.startswith("i")
+    part = kind.removeprefix("complex<").rstrip(">")
+    integral = part.startswith("i")
     # -0.0 changes no number, not even a zero.
-    zero = builders.scalar_constant(0 if integral else -0.0, kind)
+    zero = builders.scalar_constant(0 if integral else -0.0, part)
     unknown = _opaque(zero)
     sizes = builders.dynamic_sizes(value)
     identity = tuple(range(len(shape)))
     add = "arith.addi" if integral else "arith.addf"
+
+    def added(arguments: Sequence[ir.Value]) -> list[ir.Value]:
+        if part == kind:
+            return [builders.scalar(add, [arguments[0], unknown], kind)]
+        parts = [builders.scalar(f"complex.{p}", [arguments[0]], part) for p in ("re", "im")]
+        sums = [builders.scalar(add, [p, unknown], part) for p in parts]
+        return [builders.scalar("complex.create", sums, kind)]
+
     return builders.generic(
         [value],
         [builders.empty(shape, kind, sizes)],
         [identity, identity],
         ["parallel"] * len(shape),
-        lambda arguments: [builders.scalar(add, [arguments[0], unknown], kind)],
+        added,
     ).results[0]

@@ -17,6 +17,7 @@ from mlirfuse.frontends.arguments import keep_arguments
 from mlirfuse.frontends.byte_products import narrow_products
 from mlirfuse.frontends.containment import leave_out
 from mlirfuse.frontends.destinations import separate_destinations
+from mlirfuse.frontends.empty_loops import drop_empty_loops
 from mlirfuse.frontends.entry_point import has_state, read_signature
 from mlirfuse.frontends.exclusive_scans import make_exclusive
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
@@ -140,7 +141,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
         repairs += [propagate_nan, widen_conversions, narrow_products, expand_near_zero]
     if frontend != "mlir":
         repairs += [split_index_reductions, make_exclusive]
-    repairs += [separate_destinations, crop_to_windows]
+    repairs += [drop_empty_loops, separate_destinations, crop_to_windows]
     while True:
         module = parse_module(path, source)
         changed = False

@@ -20,7 +20,7 @@ from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_indices import wrap_indices
 from mlirfuse.frontends.torch_nodes import CurrentNode
-from mlirfuse.frontends.torch_scalars import widen_scalars
+from mlirfuse.frontends.torch_scalars import round_compared, widen_scalars
 from mlirfuse.frontends.torch_scans import lower_scans
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
@@ -68,6 +68,7 @@ def lower_fx(
     replace_empty(program.graph)
     wrap_indices(program.graph)
     widen_scalars(program.graph)
+    round_compared(program.graph)
     split_sums(program.graph)
     split_views(program.graph)
     split_complex(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)

@@ -1,4 +1,4 @@
-"""Numbers as the first operands of ops on f64.
+"""Numbers as operands of ops on f64 and of comparisons.
 
     %y = aten.sub(0.1, %x)                         %x: f64 [n]
   becomes
@@ -6,6 +6,12 @@
     %y = aten.sub(%c, %x)
 
 IREE 3.13 makes a tensor of f32 of a number in place of a tensor, so that 0.1 is 0.10000000149.
+
+    %c = aten.eq(%x, 0.1)                          %x: f32 [n]
+  becomes
+    %c = aten.eq(%x, 0.10000000149)
+
+It compares in f64, where PyTorch rounds the number to the type of the tensor: no f32 is 0.1.
 """
 
 from __future__ import annotations
@@ -41,3 +47,22 @@ def widen_scalars(graph: torch.fx.Graph) -> None:
             )
         full.meta = meta_with(node, value.new_full((), number))
         node.update_arg(0, full)
+
+
+def round_compared(graph: torch.fx.Graph) -> None:
+    """Rounds the numbers that tensors of floating-point numbers are compared with.
+
+    Args:
+      graph: a decomposed graph; nodes have their fake values in `meta["val"]`.
+    """
+    import torch
+
+    names = ("eq", "ge", "gt", "le", "lt", "ne")
+    comparisons = {getattr(torch.ops.aten, name).Scalar for name in names}
+    for node in graph.nodes:
+        if node.target not in comparisons or type(node.args[1]) not in (int, float):
+            continue
+        dtype = node.args[0].meta["val"].dtype
+        if dtype.is_floating_point:
+            number = torch.tensor(float(node.args[1]), dtype=torch.float64).to(dtype).item()
+            node.update_arg(1, number)

@@ -1,13 +1,14 @@
 """A fixed sample of the suites of the frameworks: nothing wrong, no failure of ours."""
 
 import argparse
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from benchmarks import results
-from benchmarks.conformance import page, records, run
+from benchmarks.conformance import device, page, records, run
 from benchmarks.conformance.check import Checker
 from benchmarks.conformance.compare import difference, flat
 from benchmarks.conformance.run import suite_of
@@ -212,3 +213,9 @@ def test_a_case_that_ends_its_process_or_breaks_its_device_takes_no_other_along(
 def test_the_page_is_that_of_the_results():
     assert page.text() == page.PAGE.read_text(encoding="utf-8")
     assert set(records.read_all(results.FOLDER)) <= {"onnx", "torch", "torch-modules", "jax"}
+
+
+def test_programs_of_suites_whose_names_begin_alike():
+    suites = ["torch", "torch-modules"]
+    names = ["torch-add-0.vmfb", "torch-modules-nn.Linear-1.vmfb"]
+    assert [device._suite_of(Path(name), suites) for name in names] == suites

@@ -1,5 +1,6 @@
 """Updates of one tensor, and concatenations that begin alike, do not share memory."""
 
+import jax
 import numpy as np
 import pytest
 import torch
@@ -96,3 +97,17 @@ def test_parts_of_complex_concatenations():
         )
 
     check(model, torch.tensor([1 + 2j, 3 - 4j]))
+
+
+@pytest.mark.parametrize("combination", ["multiply", "max"])
+def test_complex_arguments_are_not_written(combination):
+    """Their parts are taken, joined again, and folded to the argument in the scatter's dispatch."""
+    x, u = (jax.numpy.arange(1, 7) * n for n in (1j, 2 + 1j))
+    before = np.array(x)
+
+    def function(x, u):
+        return getattr(x.at[np.array([1, 4, 3])], combination)(u[:3])
+
+    found = mlirfuse.compile(jax.jit(function), (x, u))(x, u)
+    np.testing.assert_array_equal(x, before)
+    np.testing.assert_allclose(found, function(jax.numpy.asarray(before), u), rtol=1e-6)

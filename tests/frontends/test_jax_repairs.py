@@ -180,6 +180,69 @@ def test_scatters_outside_of_the_operand():
     check(function, x, i, u, far)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8, np.complex64])
+def test_scatters_by_subtraction(dtype):
+    """A difference of complex numbers is one of their parts; windows outside change nothing."""
+    x = np.arange(24).reshape(6, 4).astype(dtype)
+    u = (5 * x[:4]).astype(dtype)
+    i = np.array([1, 700000, -1, 1], np.int32)
+
+    def function(x, i, u):
+        y = x * 2
+        return y.at[i].subtract(u), y.at[:, i].subtract(3), y.at[i[:1]].subtract(u[:1])
+
+    check(function, x, i, u)
+
+
+def test_scatters_of_the_larger_complex_number():
+    """The first parts decide, then the second ones; `unique_indices` crashes IREE for CUDA."""
+    x = (np.arange(24).reshape(6, 4) * (1 + 2j)).astype(np.complex64)
+    u = x[::-1][:4].copy()
+    i = np.array([1, 700000, -1, -99], np.int32)
+
+    def function(x, i, u):
+        bounded = x.at[i].max(u, mode="drop"), x.at[i].min(u, mode="clip")
+        return *bounded, x.at[i].max(u), x.at[i, i % 4].min(u[:, 0]), x.at[:, i].multiply(u[0])
+
+    check(function, x, i, u)
+    program = jax.jit(lambda x, i, u: x.at[i].max(u, unique_indices=True))
+    mlirfuse.compile(program, (x, i, u), target="cuda:sm_90")
+
+
+def test_equal_conversions_of_a_reshaped_tensor():
+    """One is in a function of JAX's own, such as `jnp.cumsum`."""
+    x = np.arange(20, dtype=np.int32).reshape(4, 5) % 3
+
+    def function(x):
+        flat, turned = (x > 0).reshape(20), (x > 1).T
+        return (
+            flat.sum(),
+            jnp.cumsum(flat),
+            turned.astype(jnp.int32),
+            jnp.cumsum(turned, 1),
+            jnp.flatnonzero(x > 1, size=8, fill_value=-1),
+            jax.vmap(lambda row: jnp.unique(row, size=5, return_counts=True))(x),
+        )
+
+    check(function, x)
+
+
+def test_products_without_terms():
+    """IREE divides by zero."""
+    x, y = np.zeros((3, 0), np.float32), np.ones((2, 3), np.float32)
+
+    def function(x, y):
+        kernel = jnp.zeros((4, 0, 2, 2))
+        return (
+            x @ x.T + 1,
+            jnp.einsum("ij,kj->ik", x, jnp.zeros((5, 0))) + y[0][:, None],
+            jnp.zeros((2, 3, 0), jnp.int8) @ jnp.zeros((2, 0, 4), jnp.int8),
+            lax.conv_general_dilated(jnp.zeros((1, 0, 5, 5)), kernel, (1, 1), "SAME"),
+        )
+
+    check(function, x, y)
+
+
 def test_elementwise_at_the_edges():
     inf, nan = np.inf, np.nan
     x = np.array([-2, -2, -2, 0, -0.0, inf, -inf, 1, -1, nan, 2.5, -0.5], np.float32)

@@ -80,6 +80,53 @@ def test_transposed_convolutions_of_groups(tmp_path):
     check(text, tmp_path, [x, w], expected=expected)
 
 
+def test_transposed_convolutions_with_unequal_padding(tmp_path):
+    check(
+        """net (float[1,4,7,9] x, float[4,3,3,3] w) => (float[1,3,14,18] t) {
+          t = ConvTranspose<strides=[2,2], pads=[1,0,1,1], output_padding=[1,0]>(x, w)
+        }""",
+        tmp_path,
+        [floats(1, 4, 7, 9), floats(4, 3, 3, 3)],
+    )
+
+
+@pytest.mark.parametrize("opset", [9, 21])
+def test_softsign(tmp_path, opset):
+    text = "net (float[3,4] x) => (float[3,4] s) { s = Softsign(x) }"
+    check(text, tmp_path, [floats(3, 4)], opset=opset)
+
+
+def test_powers_of_negative_numbers(tmp_path):
+    x = np.array([-7, 7, -8, 0, -0.5, 0, -2, -np.inf, -0.0, np.nan, 1, 0], np.float32)
+    y = np.array([2, 3, 1, -0.0, -3, 0.5, 0.5, 3, -3, 0, np.nan, -2], np.float32)
+    check(
+        """net (float[12] x, float[12] y, int64[12] n) => (float[12] f, float[12] i) {
+          f = Pow(x, y)
+          i = Pow(x, n)
+        }""",
+        tmp_path,
+        [x, y, np.arange(12)],
+    )
+
+
+def test_powers_of_integers(tmp_path):
+    """All bits of the result, also of constant exponents."""
+    a = np.array([-7, 7, -8, 9, 2, -3, 0, 0], np.int32)
+    b = np.array([2, 3, 1, 2, 30, 13, 0, 5], np.int32)
+    check(
+        """net (int32[8] a, int64[8] w, int32[8] b, float[8] f)
+               => (int32[8] i, int64[8] l, int32[8] m, int32[8] c) {
+          i = Pow(a, b)
+          l = Pow(w, b)
+          m = Pow(a, f)
+          c = Pow(a, three)
+        }""",
+        tmp_path,
+        [a, np.array([-7, 7, -8, 9, 3, -3, -1, 5]), b, np.minimum(b, 7).astype(np.float32)],
+        three=np.array(3),
+    )
+
+
 def test_convolutions_by_places(tmp_path):
     check(
         """net (float[1,4,5,5] x, float[6,2,2,2] d, float[1,8,4,4] o, float[1,8,9] c)

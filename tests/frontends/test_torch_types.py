@@ -402,3 +402,15 @@ def test_large_integers_are_exact(dtype):
 
     x = torch.tensor([large, -large, large - 1, 16777217, -16777217, 0], dtype=dtype)
     check(model, x, torch.tensor([3, 3, -5, -2, 7, -1], dtype=dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+def test_numbers_that_are_compared_have_the_type_of_the_tensor(dtype):
+    """No f32 is 0.1 in f64."""
+
+    def model(x):
+        return x == 0.1, x != 0.1, x > 0.1, x >= 0.2, x < 0.3, x <= 0.3, x > -10001.0, x == 2049
+
+    x = torch.tensor([0.1, 0.2, 0.3, -10001.0, 2049, float("nan")], dtype=dtype)
+    for got, expected in zip(mlirfuse.compile(model, (x,))(x), model(x), strict=True):
+        assert torch.equal(got, expected)

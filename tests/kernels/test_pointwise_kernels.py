@@ -91,6 +91,37 @@ def test_dynamic_sizes_that_are_first_where_they_are_read(interpreter, shape):
     assert (problem.trait, problem.result_bits, problem.several_results) == ("permuted", 16, False)
 
 
+EQUAL = """
+#id = affine_map<(m, n) -> (m, n)>
+func.func @main(%x: tensor<MxNxT>, %highest: tensor<MxT>) -> tensor<MxNxi32> {
+  %e = tensor.empty() : tensor<MxNxi32>
+  %r = linalg.generic {indexing_maps = [#id, affine_map<(m, n) -> (m)>, #id],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%x, %highest : tensor<MxNxT>, tensor<MxT>) outs(%e : tensor<MxNxi32>) {
+  ^bb0(%a: T, %b: T, %o: i32):
+    %y = arith.mulf %a, %a : T
+    %c = arith.cmpf oeq, %y, %b : T
+    %i = arith.extui %c : i1 to i32
+    linalg.yield %i : i32
+  } -> tensor<MxNxi32>
+  return %r : tensor<MxNxi32>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_computed_numbers_equal_their_copies_in_memory(interpreter, dtype):
+    x = draw((5, 130), dtype, 1)
+    x[:, 7] = 8.0625  # Triton's interpreter truncates to bf16: the square is rounded down
+    squares = (x.astype(np.float32) ** 2).astype(x.dtype)
+    highest = squares.max(1)
+    text = EQUAL.replace("T>", f"{dtype}>").replace(": T", f": {dtype}")
+    text = text.replace("MxN", "5x130").replace("tensor<Mx", "tensor<5x")
+    (found,) = run(interpreter, text, "elementwise", [x, highest], [(5, 130)])
+    np.testing.assert_array_equal(found, squares == highest[:, None])
+
+
 @needs_triton
 def test_infinities(interpreter):
     x = draw((5, 33), "f32")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from iree.compiler import ir
 
 import mlirfuse
@@ -106,3 +107,52 @@ def test_products_stay_as_they_are():
         assert not half_arithmetic.widen(module, rounds=False), "a repair that repeats"
         assert str(module).count("arith.truncf") == 1
         assert str(module).count("arith.extf") == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("shape", [(64, 313), (70000, 1), (3, 9000)])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_computed_numbers_equal_their_copies_in_memory(shape, axis, dtype):
+    """A maximum that one kernel rounded is found by another, and by its own."""
+
+    def model(x):
+        y = torch.sigmoid(x * 1.3) * 0.7
+        highest = y.amax(axis, keepdim=True)
+        equal, reached = (y == highest).sum(axis), (y >= highest).sum(axis)
+        return equal, reached, y.argmax(axis), y.min(axis)[1]
+
+    x = torch.from_numpy(np.random.default_rng(0).normal(0, 1, shape)).to(dtype)
+    equal, reached, largest, least = mlirfuse.compile(model, (x,), target="cpu")(x)
+    assert equal.min() > 0
+    assert torch.equal(equal, reached)
+    y = (torch.sigmoid(x * 1.3) * 0.7).float()
+    for indices, bound in ((largest, y.amax(axis)), (least, y.amin(axis))):
+        found = y.gather(axis, indices.unsqueeze(axis)).squeeze(axis)
+        torch.testing.assert_close(found, bound, rtol=4 * torch.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_constants_are_rounded(dtype):
+    """A mask of the largest numbers, as in sampling, and its number, which no half is."""
+
+    def model(x):
+        y = x.masked_fill(x < x.amax(1, keepdim=True), -10001.0)
+        return (y > -10001.0).sum(1), (y >= -10001.0).sum(1), (y < -10001.0).sum(1)
+
+    x = torch.from_numpy(np.random.default_rng(0).normal(0, 1, (64, 100))).to(dtype)
+    found = mlirfuse.compile(model, (x,), target="cpu")(x)
+    for got, expected in zip(found, model(x), strict=True):
+        assert torch.equal(got, expected)
+
+
+def test_comparisons_with_constants_stay():
+    """Of order: those of activations and clamps, in the innermost loops of models."""
+    text = TEXT.replace("arith.cmpf ogt, %m, %a", "arith.cmpf ogt, %m, %k").replace(
+        "%e =", "%k = arith.constant 0.5 : T\n  %e ="
+    )
+    for kind in ("f16", "bf16"):
+        with ir.Context():
+            module = ir.Module.parse(text.replace("T", kind))
+            assert half_arithmetic.widen(module, rounds=False)
+            assert "arith.shli" not in str(module)
+            assert str(module).count("arith.truncf") == 1

@@ -14,6 +14,7 @@ from mlirfuse.frontends.containment import attempt, leave_out
 from mlirfuse.frontends.jax_repairs import (
     complex_numbers,
     contractions,
+    conversions,
     custom_calls,
     dynamic_shapes,
     elementwise,
@@ -230,5 +231,6 @@ _STEPS: tuple[_Step, ...] = (
     _define_second,  # the programs' own ops need these too
     remove_dead_values,
     _rewrite,
+    conversions.merge_equal,
     strip_signs,
 )

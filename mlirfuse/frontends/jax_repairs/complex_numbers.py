@@ -54,7 +54,7 @@ _BY_PARTS = frozenset(
 """Ops that do the same to the real parts as to the imaginary parts."""
 
 _SUMS = frozenset({"stablehlo.reduce", "stablehlo.reduce_window", "stablehlo.scatter"})
-"""Ops that do so too where they add."""
+"""Ops that do so too where they add or subtract."""
 
 _MIXED = frozenset(
     {
@@ -292,14 +292,14 @@ _RETURNS = frozenset({"func.return", "stablehlo.return"})
 
 
 def _adds(op: ir.Operation) -> bool:
-    """Whether the elements are added, or replaced."""
+    """Whether the elements are added, subtracted, or replaced."""
     block = op.regions[0].blocks[0]
     body = [each.operation for each in block.operations]
     if len(op.results) != 1:
         return False
     if len(body) == 1:
         return all(value in list(block.arguments) for value in body[0].operands)
-    return len(body) == 2 and body[0].name == "stablehlo.add"
+    return len(body) == 2 and body[0].name in ("stablehlo.add", "stablehlo.subtract")
 
 
 def _make(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:

@@ -13,7 +13,7 @@ from mlirfuse.frontends.onnx_repairs.values import Unsupported, Value, numpy_typ
 
 
 def conv_transpose(node: Node) -> Value | None:
-    """ConvTranspose with explicit padding; of several groups, as a convolution."""
+    """ConvTranspose with explicit padding; of groups, or padded unequally, as a convolution."""
     value, weight, bias = node.operand(0), node.operand(1), node.input(2)
     sizes, kernel = value.static[2:], weight.static[2:]
     rank = len(kernel)
@@ -24,7 +24,7 @@ def conv_transpose(node: Node) -> Value | None:
     mode = node.attribute("auto_pad", "NOTSET")
     target = node.attribute("output_shape")
     group = node.attribute("group", 1)
-    if mode == "NOTSET" and not target and group == 1:
+    if mode == "NOTSET" and not target and group == 1 and pads[:rank] == pads[rank:]:
         return None
     if mode.startswith("SAME") and not target:
         target = [size * stride for size, stride in zip(sizes, strides, strict=True)]

@@ -6,7 +6,14 @@ import numpy as np
 from onnx import TensorProto
 
 from mlirfuse.frontends.onnx_repairs.builder import Node
-from mlirfuse.frontends.onnx_repairs.values import FLOATS, UNSIGNED, Unsupported, Value, numpy_type
+from mlirfuse.frontends.onnx_repairs.values import (
+    FLOATS,
+    SIGNED,
+    UNSIGNED,
+    Unsupported,
+    Value,
+    numpy_type,
+)
 
 
 def bit_shift(node: Node) -> Value:
@@ -85,6 +92,69 @@ def mod(node: Node) -> Value | None:
     # An infinite divisor goes in 0 times, or -1 times.
     beyond = builder.add("IsInf", value).where(zero / zero, beyond)
     return infinite.where(beyond, value - whole * divisor)
+
+
+def softsign(node: Node) -> Value:
+    """Softsign by its definition."""
+    value = node.operand(0)
+    return value / (abs(value) + 1.0)
+
+
+def power(node: Node) -> Value:
+    """Pow of tensors, for which IREE 3.13 computes NaN where the base is negative."""
+    base, exponent = node.operand(0), node.operand(1)
+    if base.dtype in SIGNED and exponent.dtype in SIGNED:
+        return _integer_power(base, exponent)
+    if base.dtype not in FLOATS:
+        wide = node.builder.add("Pow", base.cast(TensorProto.DOUBLE), exponent)
+        whole = node.builder.add("Floor", exponent).equals(exponent) & (exponent >= 0.0)
+        return whole.where(node.builder.add("Round", wide), wide).cast(base.dtype)
+    if exponent.dtype != base.dtype:
+        return node.builder.add("Pow", base, exponent.cast(base.dtype))
+    if exponent.array is not None and exponent.array.size == 1:
+        raise Unsupported("a constant exponent")
+    return _float_power(node, base, exponent)
+
+
+def _float_power(node: Node, base: Value, exponent: Value) -> Value:
+    """The power of the magnitude, with the sign of an odd exponent."""
+    builder = node.builder
+    magnitude = builder.emit("Pow", abs(base), exponent)
+    half = exponent * 0.5
+    whole = builder.add("Floor", exponent).equals(exponent)
+    odd = whole & ~builder.add("Floor", half).equals(half)
+    # 1 / -0.0 is below zero, too.
+    below = (base < 0.0) | (base.equals(0.0) & ((base.lifted(1.0) / base) < 0.0))
+    signed = (below & odd).where(-magnitude, magnitude)
+    infinite = builder.add("IsInf", base)
+    found = ((base < 0.0) & ~whole & ~infinite).where(base.lifted(np.nan), signed)
+    return (exponent.equals(0.0) | base.equals(1.0)).where(base.lifted(1.0), found)
+
+
+def _integer_power(base: Value, exponent: Value) -> Value:
+    """The product of the powers of the base by 1, 2, 4, ... that the exponent holds."""
+    dtype = base.dtype
+    rest = exponent.cast(TensorProto.INT64)
+    negative = rest < 0
+    odd = ~(rest / 2 * 2).equals(rest)
+    # Products of integers are those of their lowest bits.
+    factor = base.cast(TensorProto.INT64)
+    result = factor.lifted(1)
+    for _ in range(_exponent_bits(exponent)):
+        half = rest / 2
+        result = (half * 2).equals(rest).where(result, result * factor)
+        factor, rest = factor * factor, half
+    number = base.cast(TensorProto.INT64)
+    inverse = number.equals(-1).where(odd.where(number.lifted(-1), number.lifted(1)), 0)
+    inverse = number.equals(1).where(number, inverse)
+    return negative.where(inverse, result).cast(dtype)
+
+
+def _exponent_bits(exponent: Value) -> int:
+    """Bits of the exponents: those of a constant, else of the element type."""
+    if exponent.array is not None:
+        return int(exponent.array.max(initial=1)).bit_length()
+    return 8 * numpy_type(exponent.dtype).itemsize - 1
 
 
 def cast_like(node: Node) -> Value | None:

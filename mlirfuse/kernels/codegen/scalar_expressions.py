@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.builders.half_arithmetic import needs_rounding
+from mlirfuse.builders.numbers import HALVES
+from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported
 from mlirfuse.kernels.codegen.scalar_casts import CASTS, cast_expression, unsigned
 from mlirfuse.kernels.codegen.scalar_forms import (
     ABOVE,
@@ -79,6 +81,9 @@ def scalar_expression(
     if op.name == "arith.cmpi":
         return _comparison(op.attributes["predicate"].value, operands, source, types)
     if op.name == "arith.cmpf":
+        if source in HALVES and types[source] != TYPES[source] and needs_rounding(op):
+            casts = f".to({TYPES[source]}).to({types[source]})"
+            operands = [f"{name}{casts}" for name in operands]
         return COMPARE_FLOAT[op.attributes["predicate"].value].format(*operands)
     if op.name in UNSIGNED and kind != "i1":
         wide = [unsigned(name, kind, types) for name in operands]
