@@ -151,6 +151,17 @@ def _axes_from(shape: Sequence[int | None], dim: int) -> int:
     return sum(size != 1 for size in shape[dim:])
 
 
+def interleaved(parts: Sequence[Sequence[str]]) -> list[str]:
+    """The lines of independent parts that compute the same, each op of all parts in turn.
+
+    Their latencies overlap so, also where one part is longer than the processor looks ahead.
+    """
+    if any(line.endswith(("{", "}")) for part in parts for line in part):
+        return [line for part in parts for line in part]
+    places = [(n / len(part), line) for part in parts for n, line in enumerate(part)]
+    return [line for _, line in sorted(places, key=lambda place: place[0])]
+
+
 class _MovementKernel:
     """Writes one kernel. Its axes are those of the results that have several elements."""
 
@@ -255,8 +266,12 @@ class _MovementKernel:
             start = linear(self.writer.binary("minsi", start, last))
         start = start + piece.begin
         self.body.forget()
+        before, parts = len(self.writer.lines), list[list[str]]()
         for vector in range(vectors):
             self._write(Position((vector,), (*outer, *self.inner, start + vector * self.lanes)))
+            parts.append(self.writer.lines[before:])
+            del self.writer.lines[before:]
+        self.writer.lines += interleaved(parts)
         self.body.forget()
         return []
 
