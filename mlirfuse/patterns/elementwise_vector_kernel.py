@@ -25,7 +25,6 @@ from mlirfuse.kernels.vector import elementwise, movement, passes
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.structured.ir import fusable_neighbors, ops
 
-
 INTO_LARGER = frozenset({"tensor.insert_slice", "tensor.concat", "tensor.pad"})
 """Ops that write a tensor into a larger one."""
 

@@ -31,6 +31,9 @@ from mlirfuse.targets.base import CpuDevice
 MAX_VECTORS = 4
 """Vectors of an iteration of the loop over a row."""
 
+LOADS_PER_GATHER = 2
+"""Operations for each lane of a vector that is gathered: its load, and its place in the vector."""
+
 SHARED = "the axes of the results"
 
 GroupPlanner = Callable[
@@ -106,9 +109,11 @@ def _plan(
     joined = _concatenation(group, shape)
     axes = len(sizes) if joined is None else _axes_from(shape, joined.axis)
     refusal: NotMerged | None = None
+    least = 0
     for merged in range(axes, 0 if joined is None else max(0, axes - 2), -1):
         if math.prod(sizes[-merged:]) < device.lanes:
             break
+        least = merged
         try:
             parts = [Piece(0, math.prod(sizes[-merged:]))]
             if joined is not None:
@@ -118,6 +123,12 @@ def _plan(
             )
         except NotMerged as reason:
             refusal = reason
+    if refusal is not None and joined is None:
+        parts = [Piece(0, math.prod(sizes[-least:]))]
+        kernel = _MovementKernel(group, results, sizes, least, None, parts, device, gathers=True)
+        if not kernel.gathers_pay:
+            return NoMatch(Reason.NOT_PROFITABLE, f"{refusal}, which would be gathered")
+        return kernel.write(entry)
     if refusal is not None:
         raise refusal
     detail = f"fewer than {device.lanes} contiguous elements"
@@ -174,6 +185,8 @@ class _MovementKernel:
         joined: ConcatAnalysis | None,
         pieces: Sequence[Piece],
         device: CpuDevice,
+        *,
+        gathers: bool = False,
     ) -> None:
         self.group, self.results, self.device = group, results, device
         self.lanes = device.lanes
@@ -186,10 +199,21 @@ class _MovementKernel:
         if min(piece.count for piece in self.pieces) < self.lanes:
             raise Unsupported("a part of fewer contiguous elements than a vector has")
         self.writer = Writer()
-        self.body = Joined(self.writer, device.lanes, group, sizes, merged, joined)
+        self.body = Joined(self.writer, device.lanes, group, sizes, merged, joined, gathers=gathers)
+        self._run = math.prod(sizes[len(sizes) - merged + 1 :])
         numbers = iter(range(len(sizes)))
         shape = ops.shape(results[0])
         self.axes: Axes = tuple(None if size == 1 else next(numbers) for size in shape)
+
+    @property
+    def gathers_pay(self) -> bool:
+        """Whether vectors with gathers cost less than those that all operands have as they are.
+
+        These have the last axes but the first merged one, of fewer elements than a vector.
+        """
+        work = self._work(self.pieces[0])
+        loads = LOADS_PER_GATHER * self.lanes * self.body.num_gathers
+        return work * (self.lanes / self._run - 1) > loads
 
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel.
