@@ -19,6 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.indices import Index, Named, Shifted, of_scalar
+from mlirfuse.kernels.vector import interleaving
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -63,6 +64,18 @@ class NotMerged(Unsupported):
     """An operand does not have the merged axes as its last dimensions."""
 
 
+class Transposed(Unsupported):
+    """Elements of adjacent lanes of an operand are not adjacent, but those along another axis are.
+
+    Attributes:
+      axis: that axis, of a vector of elements at least.
+    """
+
+    def __init__(self, axis: int) -> None:
+        super().__init__("an operand whose channels are not contiguous")
+        self.axis = axis
+
+
 class Indexed(Pointwise):
     """Writes the elementwise ops of one kernel.
 
@@ -76,6 +89,9 @@ class Indexed(Pointwise):
 
     Attributes:
       num_gathers: vectors that were gathered for this.
+      across: an axis whose elements are adjacent in operands that have those of the lanes at a
+        distance: as many positions as there are lanes, with adjacent indices of it, begin their
+        keys with their numbers; None where there are no such positions.
     """
 
     def __init__(
@@ -90,10 +106,17 @@ class Indexed(Pointwise):
     ) -> None:
         super().__init__(writer, lanes, gathers=gathers)
         self.num_gathers = 0
+        self.across: int | None = None
+        self._tiles: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], list[str]] = {}
         self._members = set(members)
         self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
         self._merged = list(range(len(sizes) - merged, len(sizes)))
         self._inner_sizes = list(sizes[len(sizes) - merged + 1 :])
+
+    def forget(self) -> None:
+        """Starts a part of the kernel in which earlier vectors are out of scope."""
+        super().forget()
+        self._tiles.clear()
 
     def place(self, index: Index) -> Any:
         """An index in axes of the kernel, all of group 0, as a place."""
@@ -216,6 +239,8 @@ class Indexed(Pointwise):
             return self._in_all_lanes(self.buffer(view.base), view.base.type, at)
         place = places[along[0]] if len(along) == 1 else None
         if not isinstance(place, Shifted):
+            if place is not None and _stride(shape, along[0]) != 1:
+                return self._transposed(value, axes, position)
             return super()._load(value, axes, position)
         step = place.step * _stride(shape, along[0])
         buffer, kind = self.buffer(value), value.type
@@ -227,6 +252,29 @@ class Indexed(Pointwise):
         mask = position.mask and self.reversed(position.mask, "i1")
         loaded = self.load(buffer, kind, at + (1 - self.lanes), mask)
         return self.reversed(loaded, ops.element_type(value))
+
+    def _transposed(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor from outside, of a tile of as many adjacent indices of an axis."""
+        shape, places = ops.shape(value), list[Place](axes)
+        inner = next(d for d in reversed(range(len(shape))) if shape[d] != 1)
+        axis = places[inner]
+        if not isinstance(axis, int) or (shape[inner] or 0) < self.lanes or position.mask:
+            return super()._load(value, axes, position)
+        if ops.element_type(value) == "i1":
+            raise Unsupported("booleans that are transposed")
+        if self.across != axis:
+            raise Transposed(axis)
+        number = position.key[0]
+        key = value, axes, position.key[1:]
+        if key not in self._tiles:
+            index = list(position.index)
+            index[axis] += -int(number)
+            at, buffer = self.offset(value.type, axes, index), self.buffer(value)
+            step = self.offset(value.type, axes, [*[Linear()] * (len(index) - 1), linear(1)])
+            loaded = [self.load(buffer, value.type, at + step * lane) for lane in range(self.lanes)]
+            kind = self.vector_type(ops.element_type(value))
+            self._tiles[key] = interleaving.deinterleaved(self.writer, kind, self.lanes, loaded)
+        return self._tiles[key][int(number)]
 
     def _gathered(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside at computed indices of each."""
