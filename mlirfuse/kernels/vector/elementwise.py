@@ -66,9 +66,8 @@ def _too_small(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> No
         return NoMatch(Reason.DYNAMIC_SHAPE, "the kernel's sizes are static")
     num_bytes = sum(map(ops.num_bytes, values))
     elements = max(ops.num_elements(value) or 0 for value in results)
-    work = sum(
-        SPECIAL_OPERATIONS if op.name.startswith("math.") else 1 for op in _scalar_ops(group)
-    )
+    names = [op.name for op in _scalar_ops(group) if op.name != "linalg.yield"]
+    work = sum(SPECIAL_OPERATIONS if name.startswith("math.") else 1 for name in names)
     if elements * work >= MIN_BLOCK_OPERATIONS or num_bytes >= MIN_BLOCK_BYTES:
         return None
     detail = f"{elements * work} operations and {num_bytes} bytes are less than a workgroup's"
