@@ -121,7 +121,10 @@ NUMPY = {
 
 
 def alone(name, sizes, axes, op="arith.addf", dtype="f32", *, init=None, neighbors=False, fires=1):
-    """A reduction in no group over some axes, perhaps with ops before and behind it."""
+    """A reduction over some axes, perhaps with ops before and behind it.
+
+    It is in no group; with short rows and such ops it is in one of `reduction_fusion`.
+    """
     reduce, neutral = NUMPY[op]
     start = neutral if init is None else init
     f = Function(name, sizes)
@@ -140,6 +143,8 @@ def alone(name, sizes, axes, op="arith.addf", dtype="f32", *, init=None, neighbo
     if dtype != "f32" and op == "arith.addf":
         inputs.pop("whole")  # IREE rounds each partial sum to the narrow type.
     fired = {"row_vector_kernel": fires} if fires else {}
+    if name.startswith("short") and neighbors:
+        fired = GENERIC
     length = int(np.prod([sizes[n] for n in axes]))
     return case(name, f.finish(y), inputs, reference, fired, 4 * length, dtype)
 
