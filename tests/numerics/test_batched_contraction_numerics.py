@@ -58,6 +58,8 @@ FORMS = {
     "plain": Form("bmk,bkn->bmn", SMALL),
     "constant": Form("bmk,bkn->bmn", SMALL, constant=True),
     "one_row": Form("bk,bkn->bn", SMALL),
+    "one_row_transposed": Form("bk,bnk->bn", {"b": 3, "n": 70, "k": 96}),
+    "one_row_transposed_bfloats": Form("bk,bnk->bn", {"b": 3, "n": 70, "k": 97}, "bf16"),
     "many_rows": Form("bmk,bkn->bmn", {**SMALL, "m": 77}, residual=True),
     "transposed": Form("bmk,bnk->bmn", {**SMALL, "m": 40}),
     "transposed_result": Form("bmk,bkn->bnm", {**SMALL, "m": 33}),
@@ -201,6 +203,6 @@ def test_random_orders(seed, tmp_path):
 @pytest.mark.parametrize("target", ["cpu:x86-64-v4", "cpu:znver4"])
 def test_few_rows_of_bfloats_are_read_as_they_are(target):
     """Pairs of the computed operand would be packed in each call."""
-    text = module({"y": FORMS["few_rows_of_bfloats"]})
-    program = mlirfuse.compile(text, target=target)
-    assert [kernel.code for kernel in program.kernels] == ["matmul_vector_kernel"]
+    for form in ("few_rows_of_bfloats", "one_row_transposed_bfloats"):
+        program = mlirfuse.compile(module({"y": FORMS[form]}), target=target)
+        assert [kernel.code for kernel in program.kernels] == ["matmul_vector_kernel"]
