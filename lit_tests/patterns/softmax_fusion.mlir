@@ -1128,7 +1128,18 @@ func.func @no_fusion_f64(%x: tensor<96x64xf64>) -> (tensor<96x64xf64>) {
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 // WHY-DAG: rows of 8 columns, fewer than 16
-func.func @no_fusion_short_rows(%x: tensor<96x8xf32>) -> (tensor<96x8xf32>) {
+func.func @no_fusion_short_rows(%x: tensor<3x8xf32>) -> (tensor<3x8xf32>) {
+  %0 = tensor.empty() : tensor<3x8xf32>
+  %1 = linalg.softmax dimension(1) ins(%x : tensor<3x8xf32>) outs(%0 : tensor<3x8xf32>) -> tensor<3x8xf32>
+  return %1 : tensor<3x8xf32>
+}
+
+// -----
+
+// A vector of rows is one for a kernel.
+// CHECK-LABEL: @vectors_of_short_rows
+// CHECK: flow.dispatch.region
+func.func @vectors_of_short_rows(%x: tensor<96x8xf32>) -> (tensor<96x8xf32>) {
   %0 = tensor.empty() : tensor<96x8xf32>
   %1 = linalg.softmax dimension(1) ins(%x : tensor<96x8xf32>) outs(%0 : tensor<96x8xf32>) -> tensor<96x8xf32>
   return %1 : tensor<96x8xf32>

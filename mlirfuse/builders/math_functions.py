@@ -23,10 +23,19 @@ from iree.compiler import ir
 
 from mlirfuse.builders import angles
 from mlirfuse.builders.numbers import HALVES, Numbers, element_of, replace_in_f32
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import constants, ops
 
 _LN_2_HIGH, _LN_2_LOW = 0.693359375, -2.12194440e-4
 """The logarithm of 2 in two parts, of which the first has ten bits."""
+
+_EXP = (
+    *(0.5000023245811462, 0.16663148999214172, 0.04185671731829643),
+    *(0.007865486666560173, 0.0019142396049574018),
+)
+"""(exp(x) - 1 - x) / x^2 for x from 0 to the logarithm of 2; error 3.5e-9 of exp(x)."""
+
+_MIN_EXP, _MAX_EXP = -88.0, 89.0
+"""Numbers from which on the result is 0, as it is where it has no normal number, and infinite."""
 
 _EXPM1 = (
     *(0.5, 0.1666666567325592, 0.04166635870933533, 0.008333389647305012),
@@ -73,6 +82,9 @@ _MAX_ANGLE = 2.0**20
 _SHIFT = 1.5 * 2**23
 """See `_rounded`."""
 
+_BIAS = 127
+"""The exponent of f32 in memory of which the number's is 0."""
+
 
 def expand(module: ir.Module) -> bool:
     """Expands all of them in a module for a CPU that has FMA; returns whether there are any."""
@@ -95,6 +107,23 @@ def _rounded(f: Numbers, x: ir.Value, factor: float) -> tuple[ir.Value, ir.Value
     """
     shifted = f.fma(x, f.constant(factor), _SHIFT)
     return f.sub(shifted, f.constant(_SHIFT)), f.op("arith.bitcast", shifted, element="i32")
+
+
+def _exp(f: Numbers, x: ir.Value) -> ir.Value:
+    """2^n + 2^n (exp(r) - 1), with x = n log 2 + r and r from 0 to log 2.
+
+    So n is at most 127 where the result is finite; 2^-127 becomes 0 and 2^128 infinity.
+    """
+    bounded = f.clamp(x, _MIN_EXP, _MAX_EXP)
+    shift = f.constant(_SHIFT + _BIAS)
+    shifted = f.add(f.fma(bounded, f.constant(1 / math.log(2)), -0.5), shift)
+    exponent = f.sub(shifted, shift)
+    rest = f.fma(exponent, f.constant(-_LN_2_HIGH), bounded)
+    rest = f.fma(exponent, f.constant(-_LN_2_LOW), rest)
+    less = f.fma(f.mul(rest, rest), f.polynomial(rest, _EXP), rest)
+    bits = f.op("arith.bitcast", shifted, element="i32")
+    scale = f.op("arith.bitcast", f.op("arith.shli", bits, f.constant(23, "i32"), element="i32"))
+    return f.fma(scale, less, scale)
 
 
 def _expm1(f: Numbers, x: ir.Value) -> ir.Value:
@@ -131,7 +160,29 @@ def _log1p(f: Numbers, x: ir.Value) -> ir.Value:
     return f.select(f.compare(x, "ge", -1.0), found, f.constant(math.nan))
 
 
+def _times_reciprocal(f: Numbers, x: ir.Value) -> ir.Value:
+    """An argument that is a quotient by a constant, as GELU's, as a product instead.
+
+    It is rounded once more, which a smooth function does not magnify.
+    """
+    op = ops.defining_op(x)
+    divisor = _constant(op.operands[1]) if op is not None and op.name == "arith.divf" else None
+    return f.mul(op.operands[0], f.constant(1.0 / divisor)) if op is not None and divisor else x
+
+
+def _constant(value: ir.Value) -> float | int | None:
+    """A number that is the same in all elements, or the square root of one; else None."""
+    op = ops.defining_op(value)
+    if op is None or op.name not in ("arith.extf", "math.sqrt"):
+        return constants.constant(value)
+    held = _constant(op.operands[0])
+    if held is None or op.name == "arith.extf":
+        return held
+    return math.sqrt(held) if held > 0 else None
+
+
 def _erf(f: Numbers, x: ir.Value) -> ir.Value:
+    x = _times_reciprocal(f, x)
     bounded = f.clamp(x, -_MAX_ERF, _MAX_ERF)
     square = f.mul(bounded, bounded)
     above = f.mul(bounded, f.polynomial(square, _ERF_ABOVE))
@@ -200,6 +251,7 @@ def _tan(f: Numbers, x: ir.Value) -> ir.Value:
 _EXPANSIONS: dict[str, Callable[[Numbers, ir.Value], ir.Value]] = {
     "math.cos": _cos,
     "math.erf": _erf,
+    "math.exp": _exp,
     "math.expm1": _expm1,
     "math.log1p": _log1p,
     "math.sin": _sin,

@@ -13,8 +13,8 @@ matrix's columns, norms over the channels of images with channels first; of fewe
 vector has, several rows are in a vector. Few rows or tiles are divided among workgroups: each loop
 over the columns is a kernel then, which stores totals of its parts, and a last one combines them.
 Sums, products, extremes, and, or, xor; any number of dependent reductions, results and elementwise
-ops. T f16, bf16, f32, with accumulators of f32; integers; booleans. Static sizes, rows of two
-vectors at least.
+ops. T f16, bf16, f32, with accumulators of f32; integers; booleans. Static sizes. Where rows have
+fewer elements than two vectors, lanes are rows, of which there is a vector at least.
 Numerics: reassociating (an accumulator for each lane, sums of floats in blocks).
 Source: mlirfuse.
 """

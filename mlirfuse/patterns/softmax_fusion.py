@@ -8,7 +8,8 @@
 Root: a cast or select of the softmax, its quotient, `linalg.softmax`, or log softmax's difference.
 Fused: elementwise producers over the same space that only the softmax uses, except a contraction's
 epilogue unless it widens the elements or `fuse_prologue` asks for it; casts; the zeros that PyTorch
-writes into rows of -inf throughout, found by the maximum instead of a reduction of their own. M
+writes into rows of -inf throughout, found by the maximum instead of a reduction of their own. On a
+CPU rows of fewer elements than its tiles have are for a kernel, which takes a vector of them. M
 static or dynamic, N static; T f16, bf16, f32. Numerics: reassociating (one accumulator per lane).
 Source: Milakov, Gimelshein, Online normalizer calculation for softmax, 2018, algorithm 2.
 """
@@ -16,6 +17,8 @@ Source: Milakov, Gimelshein, Online normalizer calculation for softmax, 2018, al
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -113,9 +116,16 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
         alone = len(match.ops) == 1 and not ctx.single_op_groups
         return NoMatch(Reason.SINGLE_OP, match.root.name) if alone else None
     lanes = ctx.target.cpu_tiles.softmax_lanes
-    if sizes[-1] is not None and sizes[-1] < lanes:
+    if sizes[-1] is not None and sizes[-1] < lanes and not _are_short_rows(sizes, ctx):
         return NoMatch(Reason.NOT_PROFITABLE, f"rows of {sizes[-1]} columns, fewer than {lanes}")
     return None
+
+
+def _are_short_rows(sizes: Sequence[int | None], ctx: PassContext) -> bool:
+    """Whether a kernel takes the rows, a vector of them at a time."""
+    if not ctx.target.vector_kernels or ctx.target.cpu is None or None in sizes:
+        return False
+    return math.prod(size or 0 for size in sizes[:-1]) >= ctx.target.cpu.lanes
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

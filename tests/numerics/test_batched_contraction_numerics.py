@@ -58,6 +58,8 @@ FORMS = {
     "plain": Form("bmk,bkn->bmn", SMALL),
     "constant": Form("bmk,bkn->bmn", SMALL, constant=True),
     "one_row": Form("bk,bkn->bn", SMALL),
+    "one_row_transposed": Form("bk,bnk->bn", {"b": 3, "n": 70, "k": 96}),
+    "one_row_transposed_bfloats": Form("bk,bnk->bn", {"b": 3, "n": 70, "k": 97}, "bf16"),
     "many_rows": Form("bmk,bkn->bmn", {**SMALL, "m": 77}, residual=True),
     "transposed": Form("bmk,bnk->bmn", {**SMALL, "m": 40}),
     "transposed_result": Form("bmk,bkn->bnm", {**SMALL, "m": 33}),
@@ -71,6 +73,7 @@ FORMS = {
     "no_columns_beyond": Form("bmk,bkn->bmn", {**SMALL, "n": 64}),
     "halves": Form("bmk,bkn->bmn", SMALL, "f16"),
     "bfloats": Form("bmk,bkn->bmn", {**SMALL, "m": 40}, "bf16", residual=True),
+    "few_rows_of_bfloats": Form("bmk,bkn->bmn", SMALL, "bf16", residual=True),
     "odd_bfloats_constant": Form("bmk,bkn->bmn", {**SMALL, "k": 31}, "bf16", constant=True),
     "bfloats_of_tiles": Form("bmk,bkn->bmn", {"b": 2, "m": 50, "n": 75, "k": 70}, "bf16", True),
     "whole_tiles": Form("mk,kn->mn", {"m": 64, "n": 64, "k": 64}, "bf16", True, residual=True),
@@ -195,3 +198,11 @@ def test_batches(target, tmp_path):
 def test_random_orders(seed, tmp_path):
     forms = drawn(seed)
     check(compiled(forms, "cpu:host", tmp_path), forms)
+
+
+@pytest.mark.parametrize("target", ["cpu:x86-64-v4", "cpu:znver4"])
+def test_few_rows_of_bfloats_are_read_as_they_are(target):
+    """Pairs of the computed operand would be packed in each call."""
+    for form in ("few_rows_of_bfloats", "one_row_transposed_bfloats"):
+        program = mlirfuse.compile(module({"y": FORMS[form]}), target=target)
+        assert [kernel.code for kernel in program.kernels] == ["matmul_vector_kernel"]

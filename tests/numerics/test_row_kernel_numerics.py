@@ -57,9 +57,9 @@ def softmax(name, rows, columns, dtype="f32"):
     )
 
 
-def shifted(name, op, init, reduce, columns=37, dtype="f32"):
+def shifted(name, op, init, reduce, columns=37, dtype="f32", rows=6):
     """The elements of rows plus the sum, product, least or largest one of the row."""
-    f = Function(name, (6, columns))
+    f = Function(name, (rows, columns))
     x = f.argument((0, 1), dtype)
     y = f.apply("arith.addf", x, broadcast(f, f.reduce(op, x, (1,), init), (0, 1)))
 
@@ -68,7 +68,13 @@ def shifted(name, op, init, reduce, columns=37, dtype="f32"):
 
     special = int(op != "arith.mulf")
     return case(
-        name, f.finish(y), draw(dtype, (6, columns), special=special), reference, GENERIC, 64, dtype
+        name,
+        f.finish(y),
+        draw(dtype, (rows, columns), special=special),
+        reference,
+        GENERIC,
+        64,
+        dtype,
     )
 
 
@@ -115,7 +121,10 @@ NUMPY = {
 
 
 def alone(name, sizes, axes, op="arith.addf", dtype="f32", *, init=None, neighbors=False, fires=1):
-    """A reduction in no group over some axes, perhaps with ops before and behind it."""
+    """A reduction over some axes, perhaps with ops before and behind it.
+
+    It is in no group; with short rows and such ops it is in one of `reduction_fusion`.
+    """
     reduce, neutral = NUMPY[op]
     start = neutral if init is None else init
     f = Function(name, sizes)
@@ -134,6 +143,8 @@ def alone(name, sizes, axes, op="arith.addf", dtype="f32", *, init=None, neighbo
     if dtype != "f32" and op == "arith.addf":
         inputs.pop("whole")  # IREE rounds each partial sum to the narrow type.
     fired = {"row_vector_kernel": fires} if fires else {}
+    if name.startswith("short") and neighbors:
+        fired = GENERIC
     length = int(np.prod([sizes[n] for n in axes]))
     return case(name, f.finish(y), inputs, reference, fired, 4 * length, dtype)
 
@@ -185,6 +196,18 @@ def cases():
         alone("columns_bf16", (50, 41), (0,), dtype="bf16"),
         alone("columns_many", (2, 3001), (0,), "arith.maximumf", neighbors=True),
         alone("few_columns", (40, 3), (0,), fires=0),
+        # Lanes are rows, whose columns are shuffled out of adjacent vectors.
+        norm("short_norm", 50, 5),
+        norm("short_norm_of_a_vector", 33, 16),
+        norm("short_norm_bf16", 37, 3, "bf16"),
+        norm("short_norm_f16", 32, 12, "f16"),
+        softmax("short_softmax", 41, 7),
+        softmax("short_softmax_bf16", 40, 2, "bf16"),
+        shifted("short_total", "arith.addf", 3.0, lambda x, **k: x.sum(**k) + 3, 6, rows=19),
+        shifted("short_largest", "arith.maximumf", -INFINITY, np.max, 4, rows=23),
+        alone("short_rows", (70, 4), (1,), neighbors=True),
+        alone("short_rows_of_two", (7, 5, 2, 3), (2, 3), "arith.maximumf", neighbors=True),
+        alone("short_rows_f16", (3, 29, 15), (2,), dtype="f16"),
     ]
     return {one.name: one for one in found}
 
@@ -195,6 +218,7 @@ NARROW = (
     *("norm_odd", "norm_f16", "norm_bf16", "softmax_odd", "softmax_long"),
     *("largest", "total_from_three", "two_dimensions", "mean_of_products"),
     *("rows_alone", "columns_of_pixels", "columns_outside", "columns_from_three", "columns_bf16"),
+    *("short_norm", "short_norm_bf16", "short_softmax", "short_largest", "short_rows_of_two"),
 )
 """The cases that are run for smaller vectors than this machine's."""
 
@@ -215,7 +239,7 @@ def test_numerics(target, name):
 
 @pytest.mark.parametrize("target", TARGETS[:2])
 def test_any_reduction(target):
-    """Those of a few contiguous elements stay with IREE: which ones fire is not compared."""
+    """Those of few rows of few elements stay with IREE: which ones fire is not compared."""
     found = list(
         Batch(cases=random_reductions(5, 24), pipeline=PASSES, target=target).run().values()
     )

@@ -291,6 +291,9 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
                 kernel = MatrixKernel(problem, device, product, kinds).write("matmul")
                 return Plan(found, tile.vectors * device.lanes, product, kernel)
     product = products.choose(kinds, device, has_channels=channel_step != 0)
+    is_plain = not found.taps and found.filter_loops[-1] == found.loops.n_loop
+    if product is not None and product.operand == "bf16" and is_plain and not packs:
+        product = None  # Rows are few for packing pairs in each call: they are read as they are.
     group = 1 if product is None else product.group
     depth = -(-found.in_channels // group) * group
     in_place = _in_place(found, product, device)

@@ -18,6 +18,7 @@ from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.accumulators import additions
 from mlirfuse.kernels.vector.column_layout import Layout
 from mlirfuse.kernels.vector.column_loops import ColumnBody, ColumnLoops
+from mlirfuse.kernels.vector.indexed import MAX_I32
 from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis, RowReduction, accesses
 from mlirfuse.kernels.vector.row_schedule import Schedule
@@ -42,6 +43,7 @@ class FewBody(ColumnBody):
     ) -> None:
         super().__init__(writer, lanes, analysis, kept)
         self._extent = kept.extent
+        self._sizes = (*analysis.column_sizes, *(analysis.row_sizes[n] for n in kept.lanes))
         self.first_merged = len(kept.outer) + first_flat
 
     def repeated(self, vector: str, element: str, slot: int) -> str:
@@ -49,6 +51,26 @@ class FewBody(ColumnBody):
         kind = self.vector_type(element)
         order = [(slot * self.lanes + lane) % self._extent for lane in range(self.lanes)]
         return self.writer.value(f"vector.shuffle {vector}, {vector} {order} : {kind}, {kind}")
+
+    def _index(self, axis: int | None, position: Position) -> str:
+        """The indices of an axis in all lanes: of a merged one, from those of the merged axis."""
+        if axis is None or not self._is_merged(axis) or len(position.key) != 2:
+            return super()._index(axis, position)
+        first, sizes = axis - len(self._layout.outer), self._sizes
+        if math.prod(sizes) > MAX_I32:
+            raise Unsupported("an index that is no i32")
+        narrow, wide = self.vector_type("i32"), self.vector_type("index")
+        start = self.writer.index(position.index[-1])
+        held = self.writer.value(f"arith.index_cast {start} : index to i32")
+        held = self.writer.value(f"vector.broadcast {held} : i32 to {narrow}")
+        numbers = ", ".join(map(str, range(self.lanes)))
+        lanes = self.writer.constant(f"dense<[{numbers}]>", narrow)
+        found = self.writer.value(f"arith.addi {held}, {lanes} : {narrow}")
+        inner = self.splat(str(math.prod(sizes[first + 1 :])), "i32")
+        found = self.writer.value(f"arith.divui {found}, {inner} : {narrow}")
+        size = self.splat(str(sizes[first]), "i32")
+        found = self.writer.value(f"arith.remui {found}, {size} : {narrow}")
+        return self.writer.value(f"arith.index_cast {found} : {narrow} to {wide}")
 
     def total(self, one: ir.Value, element: str, position: Position) -> str:
         """The total of a reduction."""

@@ -4,12 +4,14 @@ body = Indexed(writer, lanes, members, sizes, merged=2)
 body.vector(value, (0, Shifted((0, 1), -1, 99)), position)     99 minus the index of axis 1
 
 The last axes of the kernel may be merged to one: the index of the last of them counts the elements
-of all, as far as each operand has them whole as its last dimensions, or none of them.
+of all, as far as each operand has them whole as its last dimensions, or none of them. Of other
+operands the elements of each lane are gathered, in a kernel that does so.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +19,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.indices import Index, Named, Shifted, of_scalar
+from mlirfuse.kernels.vector import interleaving
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -53,8 +56,24 @@ def as_indices(places: Sequence[Place]) -> list[Index]:
     return found
 
 
+MAX_I32 = (1 << 31) - 1
+"""The largest index that is an i32."""
+
+
 class NotMerged(Unsupported):
     """An operand does not have the merged axes as its last dimensions."""
+
+
+class Transposed(Unsupported):
+    """Elements of adjacent lanes of an operand are not adjacent, but those along another axis are.
+
+    Attributes:
+      axis: that axis, of a vector of elements at least.
+    """
+
+    def __init__(self, axis: int) -> None:
+        super().__init__("an operand whose channels are not contiguous")
+        self.axis = axis
 
 
 class Indexed(Pointwise):
@@ -66,6 +85,13 @@ class Indexed(Pointwise):
       members: ops that the kernel computes.
       sizes: the sizes of the kernel's axes, each of several elements.
       merged: how many of the last ones are one.
+      gathers: whether operands are gathered that do not have these as they are.
+
+    Attributes:
+      num_gathers: vectors that were gathered for this.
+      across: an axis whose elements are adjacent in operands that have those of the lanes at a
+        distance: as many positions as there are lanes, with adjacent indices of it, begin their
+        keys with their numbers; None where there are no such positions.
     """
 
     def __init__(
@@ -75,12 +101,22 @@ class Indexed(Pointwise):
         members: Collection[ir.Operation],
         sizes: Sequence[int],
         merged: int = 1,
+        *,
+        gathers: bool = False,
     ) -> None:
-        super().__init__(writer, lanes)
+        super().__init__(writer, lanes, gathers=gathers)
+        self.num_gathers = 0
+        self.across: int | None = None
+        self._tiles: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], list[str]] = {}
         self._members = set(members)
         self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
         self._merged = list(range(len(sizes) - merged, len(sizes)))
         self._inner_sizes = list(sizes[len(sizes) - merged + 1 :])
+
+    def forget(self) -> None:
+        """Starts a part of the kernel in which earlier vectors are out of scope."""
+        super().forget()
+        self._tiles.clear()
 
     def place(self, index: Index) -> Any:
         """An index in axes of the kernel, all of group 0, as a place."""
@@ -139,8 +175,12 @@ class Indexed(Pointwise):
     def _index(self, axis: Place, position: Position) -> str:
         """The indices of an axis in all lanes."""
         plain = axis.axis[1] if isinstance(axis, Shifted) and axis.axis is not None else axis
-        if plain in self._merged and len(self._merged) > 1:
-            raise NotMerged("the index of an axis that is merged with others")
+        if isinstance(plain, int) and plain in self._merged and len(self._merged) > 1:
+            if not self.gathers or plain != axis:
+                raise NotMerged("the index of an axis that is merged with others")
+            found, narrow = self._of_each_lane(plain, position), self.vector_type("i32")
+            kind = self.vector_type("index")
+            return self.writer.value(f"arith.index_cast {found} : {narrow} to {kind}")
         if isinstance(axis, Named | EachLane):
             raise Unsupported("an index that is computed from a computed index")
         if not isinstance(axis, Shifted):
@@ -157,14 +197,9 @@ class Indexed(Pointwise):
         """The offset of an element in its buffer."""
         shape = list(ir.RankedTensorType(value_type).shape)
         places: list[Place] = list(axes)
-        if len(self._merged) > 1:
-            dims = [(p, size) for p, size in zip(places, shape, strict=True) if size != 1]
-            last = dims[-len(self._merged) :]
-            if any(_axis(p) in self._merged for p, _ in dims):
-                if [p for p, _ in last] != self._merged:
-                    raise NotMerged("an operand that does not have all merged axes, or flips one")
-                if [size for _, size in last[1:]] != self._inner_sizes:
-                    raise NotMerged("an operand of which a part of a merged axis is read")
+        refusal = self._refusal(shape, places)
+        if refusal:
+            raise NotMerged(refusal)
         total, stride = Linear(), 1
         for size, place in zip(reversed(shape), reversed(places), strict=True):
             if size != 1:
@@ -172,11 +207,27 @@ class Indexed(Pointwise):
             stride *= size
         return total
 
+    def _refusal(self, shape: Sequence[int | None], places: Sequence[Place]) -> str:
+        """Why an operand has not all merged axes as they are; empty where it has, or has none."""
+        if len(self._merged) == 1:
+            return ""
+        dims = [(p, size) for p, size in zip(places, shape, strict=True) if size != 1]
+        last = dims[-len(self._merged) :]
+        if all(_axis(p) not in self._merged for p, _ in dims):
+            return ""
+        if [p for p, _ in last] != self._merged:
+            return "an operand that does not have all merged axes, or flips one"
+        if [size for _, size in last[1:]] != self._inner_sizes:
+            return "an operand of which a part of a merged axis is read"
+        return ""
+
     def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside; lanes may run against the order in memory."""
         channel = len(position.index) - 1
         shape = ops.shape(value)
         places: list[Place] = list(axes)
+        if self.gathers and self._refusal(shape, places):
+            return self._gathered_from_merged(value, places, position)
         if any(isinstance(place, EachLane) for place in places):
             return self._gathered(value, axes, position)
         along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
@@ -188,6 +239,8 @@ class Indexed(Pointwise):
             return self._in_all_lanes(self.buffer(view.base), view.base.type, at)
         place = places[along[0]] if len(along) == 1 else None
         if not isinstance(place, Shifted):
+            if place is not None and _stride(shape, along[0]) != 1:
+                return self._transposed(value, axes, position)
             return super()._load(value, axes, position)
         step = place.step * _stride(shape, along[0])
         buffer, kind = self.buffer(value), value.type
@@ -199,6 +252,29 @@ class Indexed(Pointwise):
         mask = position.mask and self.reversed(position.mask, "i1")
         loaded = self.load(buffer, kind, at + (1 - self.lanes), mask)
         return self.reversed(loaded, ops.element_type(value))
+
+    def _transposed(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor from outside, of a tile of as many adjacent indices of an axis."""
+        shape, places = ops.shape(value), list[Place](axes)
+        inner = next(d for d in reversed(range(len(shape))) if shape[d] != 1)
+        axis = places[inner]
+        if not isinstance(axis, int) or (shape[inner] or 0) < self.lanes or position.mask:
+            return super()._load(value, axes, position)
+        if ops.element_type(value) == "i1":
+            raise Unsupported("booleans that are transposed")
+        if self.across != axis:
+            raise Transposed(axis)
+        number = position.key[0]
+        key = value, axes, position.key[1:]
+        if key not in self._tiles:
+            index = list(position.index)
+            index[axis] += -int(number)
+            at, buffer = self.offset(value.type, axes, index), self.buffer(value)
+            step = self.offset(value.type, axes, [*[Linear()] * (len(index) - 1), linear(1)])
+            loaded = [self.load(buffer, value.type, at + step * lane) for lane in range(self.lanes)]
+            kind = self.vector_type(ops.element_type(value))
+            self._tiles[key] = interleaving.deinterleaved(self.writer, kind, self.lanes, loaded)
+        return self._tiles[key][int(number)]
 
     def _gathered(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside at computed indices of each."""
@@ -220,6 +296,51 @@ class Indexed(Pointwise):
             offsets = own
         at = self.offset(value.type, axes, position.index)
         return self.gathered(self.buffer(value), value.type, at, offsets, position.mask)
+
+    def _gathered_from_merged(
+        self, value: ir.Value, places: Sequence[Place], position: Position
+    ) -> str:
+        """The lanes of a tensor from outside that has the merged axes in another way."""
+        shape, kind = ops.shape(value), self.vector_type("i32")
+        if (ops.num_elements(value) or 0) > MAX_I32 or any(
+            isinstance(place, EachLane) for place in places
+        ):
+            raise Unsupported("an index of each lane that is no i32")
+        at, offsets = Linear(), ""
+        for dim, place in enumerate(places):
+            axis, stride = _axis(place), _stride(shape, dim)
+            if axis not in self._merged or shape[dim] == 1:
+                at = at + _linear(place, position.index) * stride
+                continue
+            assert axis is not None
+            at = at + (place.start * stride if isinstance(place, Shifted) else 0)
+            own, step = self._of_each_lane(axis, position), stride * _step(place)
+            if step != 1:
+                own = self.writer.value(
+                    f"arith.muli {own}, {self.splat(str(step), 'i32')} : {kind}"
+                )
+            offsets = self.writer.value(f"arith.addi {offsets}, {own} : {kind}") if offsets else own
+        self.num_gathers += 1
+        return self.gathered(self.buffer(value), value.type, at, offsets, position.mask, "i32")
+
+    def _of_each_lane(self, axis: int, position: Position) -> str:
+        """The index of a merged axis in each lane, as i32."""
+        kind, place = self.vector_type("i32"), self._merged.index(axis)
+        start = self.writer.index(position.index[-1])
+        first = self.writer.value(f"arith.index_cast {start} : index to i32")
+        held = self.writer.value(f"vector.broadcast {first} : i32 to {kind}")
+        numbers = ", ".join(map(str, range(self.lanes)))
+        steps = self.writer.constant(f"dense<[{numbers}]>", kind)
+        found = self.writer.value(f"arith.addi {held}, {steps} : {kind}")
+        inner = math.prod(self._inner_sizes[place:])
+        if inner != 1:
+            found = self.writer.value(
+                f"arith.divui {found}, {self.splat(str(inner), 'i32')} : {kind}"
+            )
+        if place:
+            size = self.splat(str(self._inner_sizes[place - 1]), "i32")
+            found = self.writer.value(f"arith.remui {found}, {size} : {kind}")
+        return found
 
     def reversed(self, vector: str, element: str) -> str:
         """The lanes of a vector, the last one first."""

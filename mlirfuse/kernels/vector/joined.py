@@ -64,6 +64,7 @@ class Joined(Indexed):
       sizes: the sizes of the kernel's axes, each of several elements.
       merged: how many of the last ones are one.
       joined: the concatenation; None without one.
+      gathers: as of `Indexed`.
 
     Attributes:
       piece: the piece that is written.
@@ -77,8 +78,10 @@ class Joined(Indexed):
         sizes: Sequence[int],
         merged: int,
         joined: ConcatAnalysis | None,
+        *,
+        gathers: bool = False,
     ) -> None:
-        super().__init__(writer, lanes, members, sizes, merged)
+        super().__init__(writer, lanes, members, sizes, merged, gathers=gathers)
         self.piece: Piece | None = None
         self._joined = joined
         self._rank = len(sizes)

@@ -131,9 +131,17 @@ class Memory:
         offsets = self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
         return self.gathered(buffer, kind, at, offsets, mask)
 
-    def gathered(self, buffer: str, kind: ir.Type, at: Linear, offsets: str, mask: str = "") -> str:
-        """Loads the elements at the offsets of each lane from `at` on."""
-        vector, indices = self._stored(kind), self.vector_type("index")
+    def gathered(
+        self,
+        buffer: str,
+        kind: ir.Type,
+        at: Linear,
+        offsets: str,
+        mask: str = "",
+        index: str = "index",
+    ) -> str:
+        """Loads the elements at the offsets of each lane, of an integer type, from `at` on."""
+        vector, indices = self._stored(kind), self.vector_type(index)
         lanes = self.vector_type("i1")
         active = mask or self.writer.constant("dense<true>", lanes)
         zero = self.writer.constant(f"dense<{_zero(kind)}>", vector)

@@ -18,18 +18,14 @@ from mlirfuse.kernels.data_movement import analysis
 from mlirfuse.kernels.data_movement.analysis import CONCAT, INSERT, ConcatAnalysis
 from mlirfuse.kernels.vector import executable
 from mlirfuse.kernels.vector.executable import VectorKernel
-from mlirfuse.kernels.vector.indexed import NotMerged
-from mlirfuse.kernels.vector.joined import SLICE, Joined, Piece, pieces
+from mlirfuse.kernels.vector.indexed import NotMerged, Transposed
+from mlirfuse.kernels.vector.joined import SLICE, Piece, pieces
 from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
-from mlirfuse.kernels.vector.pointwise import Axes, Position
-from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, block_size
-from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
-from mlirfuse.structured.ir import ops, slices
+from mlirfuse.kernels.vector.movement_kernel import MovementKernel
+from mlirfuse.kernels.vector.movement_tiles import TransposingKernel
+from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import gathers
 from mlirfuse.targets.base import CpuDevice
-
-MAX_VECTORS = 4
-"""Vectors of an iteration of the loop over a row."""
 
 SHARED = "the axes of the results"
 
@@ -106,18 +102,28 @@ def _plan(
     joined = _concatenation(group, shape)
     axes = len(sizes) if joined is None else _axes_from(shape, joined.axis)
     refusal: NotMerged | None = None
+    least = 0
     for merged in range(axes, 0 if joined is None else max(0, axes - 2), -1):
         if math.prod(sizes[-merged:]) < device.lanes:
             break
+        least = merged
         try:
             parts = [Piece(0, math.prod(sizes[-merged:]))]
             if joined is not None:
                 parts = pieces(joined, merged=merged == axes)
-            return _MovementKernel(group, results, sizes, merged, joined, parts, device).write(
-                entry
-            )
+            return MovementKernel(group, results, sizes, merged, joined, parts, device).write(entry)
         except NotMerged as reason:
             refusal = reason
+        except Transposed as found:
+            if joined is not None:
+                raise
+            return TransposingKernel(group, results, sizes, device, found.axis).write(entry)
+    if refusal is not None and joined is None:
+        parts = [Piece(0, math.prod(sizes[-least:]))]
+        kernel = MovementKernel(group, results, sizes, least, None, parts, device, gathers=True)
+        if not kernel.gathers_pay:
+            return NoMatch(Reason.NOT_PROFITABLE, f"{refusal}, which would be gathered")
+        return kernel.write(entry)
     if refusal is not None:
         raise refusal
     detail = f"fewer than {device.lanes} contiguous elements"
@@ -149,130 +155,3 @@ def _concatenation(
 def _axes_from(shape: Sequence[int | None], dim: int) -> int:
     """The dimensions of several elements from one on."""
     return sum(size != 1 for size in shape[dim:])
-
-
-class _MovementKernel:
-    """Writes one kernel. Its axes are those of the results that have several elements."""
-
-    def __init__(
-        self,
-        group: Sequence[ir.Operation],
-        results: Sequence[ir.Value],
-        sizes: Sequence[int],
-        merged: int,
-        joined: ConcatAnalysis | None,
-        pieces: Sequence[Piece],
-        device: CpuDevice,
-    ) -> None:
-        self.group, self.results, self.device = group, results, device
-        self.lanes = device.lanes
-        # The axis of the concatenation is the last of these, the first of the merged ones, or
-        # between them.
-        self.between = any(piece.rows for piece in pieces)
-        self.outer = list(sizes[: len(sizes) - merged - self.between])
-        self.inner = [Linear()] * (merged - 1)
-        self.pieces = pieces
-        if min(piece.count for piece in self.pieces) < self.lanes:
-            raise Unsupported("a part of fewer contiguous elements than a vector has")
-        self.writer = Writer()
-        self.body = Joined(self.writer, device.lanes, group, sizes, merged, joined)
-        numbers = iter(range(len(sizes)))
-        shape = ops.shape(results[0])
-        self.axes: Axes = tuple(None if size == 1 else next(numbers) for size in shape)
-
-    def write(self, entry: str) -> VectorKernel:
-        """Writes the whole kernel.
-
-        Raises:
-          Unsupported: the region has an op or an access that the kernel cannot compute.
-        """
-        writer = self.writer
-        rows, steps = math.prod(self.outer), max(map(self._steps, self.pieces))
-        # Few long rows are cut into parts, which are work for all cores.
-        parts = min(steps, -(-BLOCKS_PER_CORE * self.device.cores // rows))
-        parts = -(-steps // -(-steps // parts))
-        units = rows * parts
-        # Of a table that rows are gathered from no more than a result has of them is read.
-        most = sum(map(ops.num_bytes, self.results))
-        read = sum(min(most, ops.num_bytes(v)) for v in slices.operands_of(list(self.group)))
-        work = sum(self._work(p) * p.count * max(1, p.rows) for p in self.pieces) / parts
-        size = block_size(units, work, read / units, self.device)
-        first = linear(writer.value("hal.interface.workgroup.id[0] : index")) * size
-        last = writer.binary("minsi", first + size, units)
-
-        def unit(number: str, _: list[str]) -> list[str]:
-            row, part = linear(number), Linear()
-            if parts > 1:
-                row = linear(writer.binary("divui", number, parts))
-                part = linear(writer.binary("remui", number, parts))
-            outer = writer.split(row, self.outer)
-            for piece in self.pieces:
-                self._write_piece(piece, outer, part, parts)
-            return []
-
-        writer.loop(first, last, 1, [], [], unit)
-        return self.body.kernel(entry, self.results, (-(-units // size), 1))
-
-    def _vectors(self, piece: Piece) -> int:
-        """Vectors of an iteration."""
-        return min(MAX_VECTORS, piece.count // self.lanes)
-
-    def _row_steps(self, piece: Piece) -> int:
-        """Iterations over the merged axes of a piece."""
-        return -(-piece.count // (self._vectors(piece) * self.lanes))
-
-    def _steps(self, piece: Piece) -> int:
-        """Iterations over a piece."""
-        return max(1, piece.rows) * self._row_steps(piece)
-
-    def _write_piece(self, piece: Piece, outer: Sequence[Linear], part: Linear, parts: int) -> None:
-        """Writes a part of a piece of a row."""
-        steps = self._steps(piece)
-        begin, end = Linear(), linear(steps)
-        if parts > 1:
-            length = -(-steps // parts)
-            begin = part * length
-            end = linear(self.writer.binary("minsi", begin + length, steps))
-        self.body.piece = piece
-
-        def step(number: str, _: list[str]) -> list[str]:
-            return self._step(piece, linear(number), outer)
-
-        self.writer.loop(begin, end, 1, [], [], step)
-
-    def _step(self, piece: Piece, number: Linear, outer: Sequence[Linear]) -> list[str]:
-        """Writes some vectors; the last ones of a piece end with its last element."""
-        if self.between:
-            assert piece.part is not None
-            row, number = self.writer.split(
-                self.writer.index(number), (piece.rows, self._row_steps(piece))
-            )
-            outer = (*outer, row + piece.part.start)
-        vectors = self._vectors(piece)
-        step = vectors * self.lanes
-        start, last = number * step, piece.count - step
-        if last % step:
-            start = linear(self.writer.binary("minsi", start, last))
-        start = start + piece.begin
-        self.body.forget()
-        for vector in range(vectors):
-            self._write(Position((vector,), (*outer, *self.inner, start + vector * self.lanes)))
-        self.body.forget()
-        return []
-
-    def _write(self, position: Position) -> None:
-        for number, value in enumerate(self.results):
-            made = self.body.vector(value, self.axes, position)
-            at = self.body.offset(value.type, self.axes, position.index)
-            self.body.store(f"%y{number}", value.type, made, at)
-
-    def _work(self, piece: Piece) -> int:
-        """Operations for an element of a piece."""
-        before = len(self.writer.lines)
-        self.body.piece = piece
-        rank = len(self.outer) + self.between + len(self.inner) + 1
-        self._write(Position(("work",), (Linear(),) * rank))
-        lines = self.writer.lines[before:]
-        del self.writer.lines[before:]
-        self.body.forget()
-        return operations(lines)

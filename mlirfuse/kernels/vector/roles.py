@@ -16,10 +16,6 @@ MIN_PACKED_ROWS = 32
 """Rows of a product from which the packing of a computed second operand, each element of which is
 read and written once, takes less than a tenth of the multiply-adds."""
 
-MIN_TRANSPOSED_ROWS = 2
-"""Rows of a product from which a computed second operand whose columns are not contiguous may be
-transposed on the stack: one row has as many exchanges as it has elements to multiply."""
-
 
 def classify_contraction(op: ir.Operation) -> ConvolutionLoops | str | None:
     """Classifies the loops of a contraction as those of a convolution.
@@ -62,9 +58,10 @@ def _min_rows(op: ir.Operation, weight: int, columns: Sequence[int], reduced: Se
         return MIN_PACKED_ROWS
     if last in columns:
         return 1
-    # Bytes are multiplied in pairs or fours, from a packed operand.
+    # Floats are transposed on the stack. Bytes are multiplied in pairs or fours, from a packed
+    # operand.
     is_float = ops.element_type(op.operands[weight]) in ("f16", "bf16", "f32")
-    return MIN_TRANSPOSED_ROWS if is_float else MIN_PACKED_ROWS
+    return 1 if is_float else MIN_PACKED_ROWS
 
 
 def _count(op: ir.Operation, loops: tuple[int, ...]) -> int:

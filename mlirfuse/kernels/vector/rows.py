@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -9,7 +10,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted, computing, returned
-from mlirfuse.kernels.vector import column_kernel, row_kernel, row_split, stages
+from mlirfuse.kernels.vector import column_kernel, row_kernel, row_split, short_rows, stages
 from mlirfuse.kernels.vector.column_layout import layout
 from mlirfuse.kernels.vector.memory import ELEMENT_TYPES
 from mlirfuse.kernels.vector.row_analysis import analyze, reducing
@@ -80,9 +81,11 @@ def _plan(
     if analysis.segment_axes == len(analysis.column_sizes):
         raise Unsupported("an operand whose columns are not contiguous")
     columns = analysis.contiguous_columns
-    # Combining lanes costs more than the work on such rows: IREE's code takes several in a vector.
+    # Combining lanes costs more than the work on such rows: lanes are rows there.
     least = (2 if analysis.num_segments == 1 else 1) * device.lanes
     if columns < least:
+        if analysis.num_segments == 1 and math.prod(analysis.row_sizes) >= device.lanes:
+            return stages.alone(short_rows.kernel(analysis, "short_rows", device))
         detail = f"rows of {columns} columns, fewer than {least}"
         return NoMatch(Reason.NOT_PROFITABLE, detail)
     divided = row_split.kernels(analysis, "rows", device)
