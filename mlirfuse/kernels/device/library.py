@@ -199,7 +199,7 @@ def meet(counter, arrived):
 
 @triton.jit
 def sums_of_columns(a, b, c, d, threads: tl.constexpr):
-    """The sums of four tiles [K, N] over K, as tiles [1, N]; the warps exchange all of them at once.
+    """The sums of four tiles [K, N] over K, as tiles [1, N], which warps exchange together.
 
     Each thread has elements of one column for the most part, where their number allows it.
     """

@@ -261,11 +261,15 @@ class _Kernel:
             self.writer.write(lines)
             self._held |= found
 
-    def _column_index(self) -> None:
-        """Writes the index of the columns, and whether they are in bounds."""
+    def _column_index(self, within: str = "") -> None:
+        """Writes the index of the columns, and whether they are in bounds.
+
+        Args:
+          within: the index in the tile; else there is one of each column.
+        """
         columns = self.config.block_columns
-        first = f"pid % {self.column_tiles} * {columns}"
-        self.writer.line(f"column = ({first} + tl.arange(0, {columns}))[None, :]")
+        within = within or f"tl.arange(0, {columns})[None, :]"
+        self.writer.line(f"column = pid % {self.column_tiles} * {columns} + {within}")
         if self.analysis.columns % columns:
             self.writer.line(f"column_mask = column < {self.analysis.columns}")
 
@@ -280,12 +284,9 @@ class _Kernel:
         count = config.block_k * config.block_columns
         self.writer.line(f"flat = tl.arange(0, {count})[None, :]")
         self.writer.line(f"{name} = {start} + flat // {config.block_columns}")
-        first = f"pid % {self.column_tiles} * {config.block_columns}"
-        self.writer.line(f"column = {first} + flat % {config.block_columns}")
         if k % config.block_k:
             self.writer.line(f"{name}_mask = {name} < {k}")
-        if self.analysis.columns % config.block_columns:
-            self.writer.line(f"column_mask = column < {self.analysis.columns}")
+        self._column_index(f"flat % {config.block_columns}")
 
     def _of_operands(self) -> StepDemand:
         """The values of operands of contractions, in their own types."""
