@@ -342,9 +342,11 @@ def recorded_seconds(results_file: Path) -> dict[str, list[float]]:
     """Times of compilations; and of measurements, for each program and round.
 
     Args:
-      results_file: of a store.
+      results_file: of a store; a search that ended before its first result has none.
     """
     found: dict[str, list[float]] = {"compile": [], "measure": []}
+    if not results_file.exists():
+        return found
     for line in results_file.read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         if entry["status"] != "ok":

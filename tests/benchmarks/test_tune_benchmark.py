@@ -25,6 +25,8 @@ def test_times_of_a_store_are_recorded(tmp_path):
         store.add(task, Outcome(task.key, status, value, seconds=passed))
     found = measure.recorded_seconds(tmp_path / RESULTS)
     assert found == {"compile": [4.0], "measure": [0.1]}
+    empty = measure.recorded_seconds(tmp_path / "ended at once" / RESULTS)
+    assert empty == {"compile": [], "measure": []}
 
 
 def test_more_workers_are_faster_until_steps_wait(tmp_path, monkeypatch):

@@ -143,29 +143,54 @@ def test_whole_numbers_of_a_byte(interpreter):
 
 
 @needs_triton
+def test_log1p_of_f32_is_right_to_an_ulp(interpreter):
+    """Also next to -1 and zero, where libdevice's branches to another form."""
+    draw = np.random.default_rng(0)
+    parts = [draw.uniform(-1, 2, 4096), np.exp(draw.uniform(-80, 88, 4096))]
+    parts += [-np.exp(draw.uniform(-80, 0, 4096)), np.arange(1, 1000) * 2.0**-24 - 1]
+    parts += [[0.0, -0.0, np.inf, -np.inf, np.nan, -1, -2, 1e-40, -1e-40, 3.4e38]]
+    x = np.concatenate(parts).astype(np.float32)
+    found = of_library(interpreter, "log1p", x).astype(np.float64)
+    with np.errstate(all="ignore"):
+        expected = np.log1p(x.astype(np.float64))
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite])
+    unit = np.spacing(np.abs(expected[finite]).astype(np.float32)).astype(np.float64)
+    assert np.max(np.abs(found[finite] - expected[finite]) / unit) < 1.5
+    np.testing.assert_array_equal(np.signbit(found[finite]), np.signbit(expected[finite]))
+
+
+def of_library(interpreter, name, x):
+    """The results of a function of the library for numbers of f32, a power of two at most."""
+    size = 1 << (x.size - 1).bit_length()
+    source = "import triton\nimport triton.language as tl\n"
+    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef short(x, y):\n"
+    source += f"    at = tl.arange(0, {size})\n"
+    source += f"    tl.store(y + at, library.{name}(tl.load(x + at)))\n"
+    found = interpreter.torch.full((size,), float("nan"))
+    given = interpreter.torch.from_numpy(np.pad(x, (0, size - x.size)))
+    with np.errstate(all="ignore"):
+        interpreter.load(source, "short").short[(1,)](given, found)
+    return found.numpy()[: x.size]
+
+
+@needs_triton
 @pytest.mark.parametrize("name", ["short_tanh", "short_erf", "short_expm1", "short_log1p"])
 def test_short_functions(interpreter, name):
     x = np.concatenate(
         [np.linspace(-9, 9, 4001), np.geomspace(1e-30, 1, 90), [np.nan, np.inf, 1000.0]]
     )
-    x = np.concatenate([x, -x, [0.0, -np.inf]]).astype(np.float32)[:8192]
-    x = np.pad(x, (0, 8192 - x.size))
-    source = "import triton\nimport triton.language as tl\n"
-    source += "from mlirfuse.kernels.device import library\n\n@triton.jit\ndef short(x, y):\n"
-    source += "    at = tl.arange(0, 8192)\n"
-    source += f"    tl.store(y + at, library.{name}(tl.load(x + at)))\n"
-    found = interpreter.torch.full((8192,), float("nan"))
-    with np.errstate(all="ignore"):
-        interpreter.load(source, "short").short[(1,)](interpreter.torch.from_numpy(x), found)
+    x = np.concatenate([x, -x, [0.0, -np.inf]]).astype(np.float32)
+    found = of_library(interpreter, name, x)
     exact = {"short_tanh": np.tanh, "short_erf": np.vectorize(math.erf)}
     exact |= {"short_expm1": np.expm1, "short_log1p": np.log1p}
     with np.errstate(all="ignore"):
         expected = exact[name](x.astype(np.float64)).astype(np.float32)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1.1e-5, atol=0)
+    np.testing.assert_allclose(found, expected, rtol=1.1e-5, atol=0)
     if name in ("short_expm1", "short_log1p"):
         return
     # One more than minus one is nothing, however large the number that it is multiplied with.
-    assert (np.abs(found.numpy()[np.abs(x) >= 1000.0]) == 1.0).all()
+    assert (np.abs(found[np.abs(x) >= 1000.0]) == 1.0).all()
 
 
 def waves(interpreter, function, largest):

@@ -13,6 +13,8 @@ from mlirfuse.kernels.matmul import heuristics as matmul
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.pooling import heuristics as pooling
 from mlirfuse.kernels.pooling.problem import PoolingProblem
+from mlirfuse.kernels.recurrence import heuristics as recurrence
+from mlirfuse.kernels.recurrence.problem import RecurrenceProblem
 from mlirfuse.kernels.reduction import heuristics as reduction
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.kernels.scan import heuristics as scan
@@ -149,3 +151,43 @@ def test_wide_heads_have_two_warpgroups():
     assert attention.portable_config(wide, HOPPER).num_warps == 8
     few = dataclasses.replace(wide, queries=64)
     assert attention.portable_config(few, HOPPER).num_warps == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "products", "config"),
+    [
+        (64, 59, 4, (64, 64, 4)),
+        (2, 256, 3, (16, 256, 4)),
+        (1, 1024, 3, (16, 1024, 16)),
+        # Parts of K without much padding; columns of all CTAs of a row run at a time.
+        (1, 417, 3, (8, 64, 4)),
+    ],
+)
+def test_recurrences_of_few_rows_have_the_fewest_warps_that_hold_the_weights(
+    rows, columns, products, config
+):
+    problem = RecurrenceProblem(rows, columns, columns, products, operand_bits=32)
+    found = recurrence.default_config(problem, HOPPER)
+    assert found.block_rows == 1
+    assert (found.block_columns, found.block_k, found.num_warps) == config
+
+
+@pytest.mark.parametrize(
+    ("problem", "config"),
+    [
+        (ScanProblem(1, 2048, 1208, 32), (32, 32, 2, 28)),
+        (ScanProblem(8, 3000, 128, 16), (32, 64, 2, 47)),
+    ],
+)
+def test_scans_along_rows_have_short_blocks_of_two_warps(problem, config):
+    found = scan.default_config(problem, HOPPER)
+    assert dataclasses.astuple(found)[:4] == config
+
+
+@pytest.mark.parametrize(
+    ("columns", "bits", "reads", "tile"),
+    [(325, 16, 2, 1024), (325, 16, 1, 2048), (336, 16, 2, 2048), (251, 32, 2, 1024)],
+)
+def test_sums_of_two_unaligned_tensors_have_fewer_threads(columns, bits, reads, tile):
+    problem = ReductionProblem(15276, columns, "arith.addf", reads, 0, operand_bits=bits)
+    assert reduction.default_config(problem, HOPPER).tile_elements == tile

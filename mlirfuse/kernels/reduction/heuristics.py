@@ -192,7 +192,8 @@ def _unpacked_config(problem: ReductionProblem, target: Target) -> ReductionConf
     gpu, width = gpu_of(target), power_of_two(problem.columns)
     if holds_numbers(problem):
         elements = _numbers_per_thread(width)
-        tile_elements = max(THREADS_PER_TILE * elements, width)
+        threads = THREADS_PER_TILE // (2 if _loads_scalars(problem) else 1)
+        tile_elements = max(threads * elements, width)
         while tile_elements > width and 2 * problem.rows * width < gpu.num_sms * tile_elements:
             tile_elements //= 2
         tile_elements = _with_more_ctas(tile_elements, width, problem, gpu)
@@ -279,6 +280,16 @@ def _elements_per_thread(problem: ReductionProblem, held: int, gpu: GpuDevice) -
 def _has_many_waves(problem: ReductionProblem, held: int, gpu: GpuDevice) -> bool:
     """Whether rows are so many that fewer threads of a CTA, which wait for each other, pay."""
     return problem.rows * held > MANY_WAVES * gpu.num_sms * gpu.max_threads_per_sm
+
+
+def _loads_scalars(problem: ReductionProblem) -> bool:
+    """Whether rows of several tensors have no loads of whole vectors.
+
+    On an H200 the cosines of 15276 pairs of rows of 325 f16 took 12.6 us in CTAs of 128 threads
+    with 16 elements each and 10.0 in CTAs of 64, of 6953 of 251 f32 6.9 and 5.7.
+    """
+    aligned = vector_bytes(problem.columns, problem.operand_bits) == VECTOR_BYTES
+    return problem.reads > 1 and not aligned
 
 
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
