@@ -11,7 +11,7 @@ from helpers.matmul_plans import linear, plan
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.matmul import cost_model, heuristics, selection
+from mlirfuse.kernels.matmul import cost_model, heuristics, selection, tile_shapes
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem, bucket_m
 from mlirfuse.kernels.matmul.selection import choose_config
@@ -111,7 +111,7 @@ def test_few_columns_of_f32_have_small_tiles(whole_rows):
         7182, 17, 4096, 1, operand_bits=32, b_k_contiguous=False, whole_rows=whole_rows
     )
     found = heuristics.default_config(problem, HOPPER)
-    assert (found.block_m, found.block_n, found.num_warps) == heuristics.NARROW_F32_TILE
+    assert (found.block_m, found.block_n, found.num_warps) == tile_shapes.NARROW_F32_TILE
     short = heuristics.default_config(dataclasses.replace(problem, k=64), HOPPER)
     assert (short.block_m, short.num_warps) != (found.block_m, found.num_warps)
     lone = heuristics.default_config(dataclasses.replace(problem, m=500), HOPPER)

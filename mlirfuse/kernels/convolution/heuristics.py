@@ -23,16 +23,10 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionProblem,
 )
 from mlirfuse.kernels.matmul.cost_model import copy_time, time
-from mlirfuse.kernels.matmul.heuristics import (
-    cheaper,
-    f32_tiles,
-    fills_device,
-    is_lone,
-    k_split_configs,
-    lone_f32_tiles,
-)
+from mlirfuse.kernels.matmul.heuristics import cheaper, fills_device, k_split_configs
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
+from mlirfuse.kernels.matmul.tile_shapes import f32_tiles, is_lone, lone_f32_tiles
 from mlirfuse.targets import cuda
 from mlirfuse.targets.base import Target
 

@@ -98,7 +98,7 @@ INDEPENDENT_ACCUMULATORS, MAX_INDEPENDENT = 8, 5 / 3
 """Accumulators of a thread above which a warp is busier, as many times at most: 17x5031x784 took
 28.6 us in tiles of 32x128 on an H200, and 18.3 in those of 32x64."""
 
-LINE_BYTES = 128
+CACHE_LINE_BYTES = 128
 """Bytes of a line of the caches."""
 
 COPY_BYTES = 4
@@ -274,8 +274,8 @@ def _lines(row: int, columns: int, bits: int) -> float:
     On an H200 1000x8192x1000 f16, whose rows are not aligned to lines, took 59 us in tiles of 64 by
     128 where B is contiguous along N, and 37 along K; 304x5000x704 21 us in tiles of 64 by 32.
     """
-    held = columns * bits // 8 / LINE_BYTES
-    ends = 0 if row * bits // 8 % LINE_BYTES == 0 else 1 - VECTOR_BYTES / LINE_BYTES
+    held = columns * bits // 8 / CACHE_LINE_BYTES
+    ends = 0 if row * bits // 8 % CACHE_LINE_BYTES == 0 else 1 - VECTOR_BYTES / CACHE_LINE_BYTES
     # Parts of a line are as many loads as whole ones, too.
     return max(1.0, held + ends) / held / min(1.0, held)
 

@@ -13,7 +13,6 @@ from mlirfuse.kernels.matmul import persistent_sm90
 from mlirfuse.kernels.matmul.heuristics import (
     MAX_ACCUMULATORS_PER_THREAD,
     MAX_STAGES,
-    block_n_each,
     default_config,
     streaming_config,
 )
@@ -24,6 +23,7 @@ from mlirfuse.kernels.matmul.problem import (
     MatmulConfig,
     MatmulProblem,
 )
+from mlirfuse.kernels.matmul.tile_shapes import block_n_each
 from mlirfuse.targets.base import Target
 
 MIN_PERSISTENT_M = 128
