@@ -20,20 +20,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.demand_writer import Demand
-from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
 from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS, TYPES, WIDE, Unsupported
 from mlirfuse.kernels.codegen.indices import Index, linear
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
-from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan, Workspace
 from mlirfuse.kernels.recurrence.analysis import (
     COLUMN,
@@ -45,22 +42,13 @@ from mlirfuse.kernels.recurrence.analysis import (
     contracted,
     problem_of,
 )
-from mlirfuse.kernels.recurrence.heuristics import FLOAT_BITS, most_held
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
+from mlirfuse.kernels.recurrence.products import Products
 from mlirfuse.kernels.recurrence.step_demand import Findings, Read, Request, StepDemand
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 ENTRY = "recurrence_kernel"
-
-SUMS = 4
-"""Sums over K that the warps of a CTA of one row exchange at a time: `library.sums_of_columns`."""
-
-MAX_HELD_BYTES = 256
-"""Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
-
-_DEPENDS = re.compile(r"\b(step|s\d+|w\d+_now)\b")
-"""Names that an iteration sets."""
 
 Argument = tuple[str, str]
 """Name and type of an argument of a kernel."""
@@ -84,14 +72,14 @@ class _Kernel:
         self.column_tiles = -(-analysis.columns // config.block_columns)
         self.findings = Findings(
             shares=self.column_tiles > 1,
-            in_registers=self._one_row
+            in_registers=config.block_rows == 1
             and self.column_tiles == 1
             and config.block_k == config.block_columns,
         )
         self._before: dict[Read, str] = {}
-        self._held: dict[tuple[Request, int], str] = {}
         self.tiles = self._tiles()
         self.writer = self.tiles.body.writer
+        self.products = Products(analysis, config, target, self.findings, self.tiles)
 
     def _tiles(self) -> Tiles:
         analysis, config = self.analysis, self.config
@@ -121,11 +109,6 @@ class _Kernel:
         return tiles
 
     @property
-    def _one_row(self) -> bool:
-        """Whether contractions are sums of products for the one row of a CTA."""
-        return self.config.block_rows == 1
-
-    @property
     def shape(self) -> str:
         """The shape of a tile of the states."""
         return f"[{self.config.block_rows}, {self.config.block_columns}]"
@@ -141,7 +124,7 @@ class _Kernel:
         writer.line(f"row = (group * {rows} + tl.arange(0, {rows}))[:, None]")
         if self.problem.rows % rows:
             writer.line(f"row_mask = row < {self.problem.rows}")
-        self._column_index()
+        self.products.column_index()
         self._initial()
         header = f"for step in tl.range(0, {analysis.iterations}, num_stages=1):"
         with writer.indented(header):
@@ -222,84 +205,9 @@ class _Kernel:
             if not read.moves
         }
         for op in self.analysis.contractions:
-            self._hold(op)
+            self.products.hold(op)
         self._meet("1")
         self.tiles.forget_loads()
-
-    def _hold(self, op: ir.Operation) -> None:
-        """Loads the weights of a contraction once, where registers hold them all."""
-        requests = [request for request in self.findings.requests if request.op == op]
-        config, threads = self.config, self.config.num_warps * gpu_of(self.target).warp_size
-        starts = range(0, contracted(op), config.block_k)
-        elements = len(requests) * len(starts) * config.block_k * config.block_columns
-        bits = FLOAT_BITS if self._one_row else ops.element_bits(op.operands[0])
-        most = MAX_HELD_BYTES * threads
-        if self._one_row:
-            most = most_held(config.num_warps, self.target)
-        if (len(starts) > 1 and not self._one_row) or elements * bits // 8 > most:
-            return
-        found = {}
-        with self.writer.captured() as lines:
-            for start in starts:
-                if self._one_row:
-                    self._weight_index(op, start)
-                else:
-                    self._k_index(op, "b", str(start))
-                inner = self._of_operands()
-                for request in requests:
-                    weights = inner.operands(request)[1]
-                    tile = inner.value(weights.value, weights.index)
-                    if self._one_row:
-                        shape = f"[{config.block_k}, {config.block_columns}]"
-                        count = config.block_k * config.block_columns
-                        tile = f"tl.broadcast_to({tile}, [1, {count}]).to(tl.float32)"
-                        tile = self.tiles.body.name(f"tl.reshape({tile}, {shape})")
-                    found[request, start] = tile
-            if self._one_row:
-                self._column_index()
-        if not any(_DEPENDS.search(line) for line in lines):
-            self.writer.write(lines)
-            self._held |= found
-
-    def _column_index(self, within: str = "") -> None:
-        """Writes the index of the columns, and whether they are in bounds.
-
-        Args:
-          within: the index in the tile; else there is one of each column.
-        """
-        columns = self.config.block_columns
-        within = within or f"tl.arange(0, {columns})[None, :]"
-        self.writer.line(f"column = pid % {self.column_tiles} * {columns} + {within}")
-        if self.analysis.columns % columns:
-            self.writer.line(f"column_mask = column < {self.analysis.columns}")
-
-    def _weight_index(self, op: ir.Operation, start: int) -> None:
-        """Writes the indices of weights for one row: a flat tile, column by column.
-
-        The lanes of a warp have neighboring columns then, whatever the order in memory is: of
-        neighbors along K, the sum over lanes would take more instructions than the products.
-        """
-        config, k = self.config, contracted(op)
-        name = f"b{self.analysis.contractions.index(op)}"
-        count = config.block_k * config.block_columns
-        self.writer.line(f"flat = tl.arange(0, {count})[None, :]")
-        self.writer.line(f"{name} = {start} + flat // {config.block_columns}")
-        if k % config.block_k:
-            self.writer.line(f"{name}_mask = {name} < {k}")
-        self._column_index(f"flat % {config.block_columns}")
-
-    def _of_operands(self) -> StepDemand:
-        """The values of operands of contractions, in their own types."""
-        return StepDemand(self._narrow(), self.analysis, self.findings, in_operand=True)
-
-    def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
-        """Writes the indices along K of one operand, and whether they are in bounds."""
-        config, k = self.config, contracted(op)
-        name = f"{side}{self.analysis.contractions.index(op)}"
-        at = "[None, :]" if side == "a" else "[:, None]"
-        self.writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
-        if k % config.block_k:
-            self.writer.line(f"{name}_mask = {name} < {k}")
 
     def _share(self, value: ir.Value, tile: str, half: str) -> None:
         """Writes a tile of a state, or of a value of the iteration, for other CTAs or lanes."""
@@ -344,7 +252,7 @@ class _Kernel:
             for op in analysis.contractions:
                 own = [request for request in requests if request.op == op]
                 if own:
-                    self._contract(own, demand)
+                    self.products.contract(own, demand)
         self.tiles.forget_loads()
         new = [demand.value(state.new, analysis.main) for state in analysis.states]
         for stack in analysis.stacks:
@@ -367,85 +275,6 @@ class _Kernel:
         for value in dict.fromkeys(demand.operands(request)[0].value for request in requests):
             if self.analysis.state_of(value) is None and value in self.findings.shared:
                 self._share(value, demand.value(value, self.analysis.main), "0")
-
-    def _contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
-        """A contraction, for all of its tiles."""
-        op = requests[0].op
-        number = self.analysis.contractions.index(op)
-        names = [f"c{number}_{n}" for n in range(len(requests))]
-        if self._one_row:
-            self._sum_products(requests, names, demand)
-        else:
-            self._multiply(requests, names, demand)
-        self.tiles.forget_loads()
-        for request, name in zip(requests, names, strict=True):
-            init = op.operands[2]
-            if ops.constant(init) != 0:
-                name = self.tiles.body.name(f"{name} + {demand.value(init, request.index)}")
-            demand.define(op.results[0], request.index, name)
-
-    def _multiply(
-        self, requests: Sequence[Request], names: Sequence[str], demand: StepDemand
-    ) -> None:
-        """The loop over K of matrix instructions."""
-        writer, config, op = self.writer, self.config, requests[0].op
-        k, kind = contracted(op), ops.element_type(op.operands[0])
-        argument = precision_argument(dot_precision(kind, self.target))
-        for name in names:
-            writer.line(f"{name} = tl.zeros({self.shape}, tl.float32)")
-        header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
-        with writer.indented(header):
-            for side in ("a", "b"):
-                self._k_index(op, side, "k")
-            inner = self._of_operands()
-            rows, columns, depth = config.block_rows, config.block_columns, config.block_k
-            for request, name in zip(requests, names, strict=True):
-                a, b = demand.operands(request)
-                left = inner.value(a.value, a.index)
-                right = self._held.get((request, 0)) or inner.value(b.value, b.index)
-                left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
-                right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
-                writer.line(f"{name} = tl.dot({left}, {right}, {name}{argument})")
-
-    def _sum_products(
-        self, requests: Sequence[Request], names: Sequence[str], demand: StepDemand
-    ) -> None:
-        """The products of the one row of a CTA and their sums, of parts of K."""
-        writer, config, op = self.writer, self.config, requests[0].op
-        for start in range(0, contracted(op), config.block_k):
-            self._k_index(op, "a", str(start))
-            if (requests[0], start) not in self._held:
-                self._k_index(op, "b", str(start))
-            inner = self._of_operands()
-            columns: dict[str, str] = {}
-            for request, name in zip(requests, names, strict=True):
-                a, b = demand.operands(request)
-                left = inner.value(a.value, a.index)
-                if left not in columns:
-                    text = f"tl.reshape(({left}).to(tl.float32), [{config.block_k}])[:, None]"
-                    columns[left] = self.tiles.body.name(text)
-                right = self._held.get((request, start))
-                if right is None:
-                    right = f"({inner.value(b.value, b.index)}).to(tl.float32)"
-                sign = "+=" if start else "="
-                writer.line(f"{name} {sign} {columns[left]} * {right}")
-        threads = config.num_warps * gpu_of(self.target).warp_size
-        for first in range(0, len(names), SUMS):
-            part = list(names[first : first + SUMS])
-            if len(part) == 1:
-                writer.line(f"{part[0]} = tl.sum({part[0]}, 0, keep_dims=True)")
-                continue
-            given = ", ".join(part + part[:1] * (SUMS - len(part)))
-            sums = ", ".join(part + ["_"] * (SUMS - len(part)))
-            writer.line(f"{sums} = library.sums_of_columns({given}, {threads})")
-
-    def _narrow(self) -> Tiles:
-        """The same lines, with element types as they are in memory, for operands of `tl.dot`."""
-        found = Tiles(self.tiles.space, {}, {**TYPES, "index": TYPES["i32"]})
-        found.body.writer = self.writer
-        found.body.outer = self.tiles.body.outer
-        found.operands = self.tiles.operands
-        return found
 
     def _source_index(self, stack: Stack) -> tuple[Index, ...]:
         """The index of a stack's slice, which may have the stack's dimension."""

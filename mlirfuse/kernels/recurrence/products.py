@@ -1,0 +1,216 @@
+"""The contractions of an iteration: matrix instructions, or the sums of products of one row.
+
+Weights that registers hold are loaded before the iterations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from iree.compiler import ir
+
+from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argument
+from mlirfuse.kernels.codegen.element_types import TYPES
+from mlirfuse.kernels.codegen.tile_writer import Tiles
+from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.recurrence.analysis import RecurrenceAnalysis, contracted
+from mlirfuse.kernels.recurrence.heuristics import FLOAT_BITS, most_held
+from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
+from mlirfuse.kernels.recurrence.step_demand import Findings, Request, StepDemand
+from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
+
+SUMS = 4
+"""Sums over K that the warps of a CTA of one row exchange at a time: `library.sums_of_columns`."""
+
+MAX_HELD_BYTES = 256
+"""Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
+
+_DEPENDS = re.compile(r"\b(step|s\d+|w\d+_now)\b")
+"""Names that an iteration sets."""
+
+
+class Products:
+    """Writes the contractions of a kernel.
+
+    Args:
+      analysis: the loop.
+      config: the configuration.
+      target: the target.
+      findings: those of the first walk over an iteration.
+      tiles: the lines of the kernel.
+    """
+
+    def __init__(
+        self,
+        analysis: RecurrenceAnalysis,
+        config: RecurrenceConfig,
+        target: Target,
+        findings: Findings,
+        tiles: Tiles,
+    ) -> None:
+        self._analysis, self._config, self._target = analysis, config, target
+        self._findings, self._tiles, self._writer = findings, tiles, tiles.body.writer
+        self._column_tiles = -(-analysis.columns // config.block_columns)
+        self._shape = f"[{config.block_rows}, {config.block_columns}]"
+        self._held: dict[tuple[Request, int], str] = {}
+
+    @property
+    def _one_row(self) -> bool:
+        """Whether contractions are sums of products for the one row of a CTA."""
+        return self._config.block_rows == 1
+
+    def hold(self, op: ir.Operation) -> None:
+        """Loads the weights of a contraction once, where registers hold them all."""
+        requests = [request for request in self._findings.requests if request.op == op]
+        config, threads = self._config, self._config.num_warps * gpu_of(self._target).warp_size
+        starts = range(0, contracted(op), config.block_k)
+        elements = len(requests) * len(starts) * config.block_k * config.block_columns
+        bits = FLOAT_BITS if self._one_row else ops.element_bits(op.operands[0])
+        most = MAX_HELD_BYTES * threads
+        if self._one_row:
+            most = most_held(config.num_warps, self._target)
+        if (len(starts) > 1 and not self._one_row) or elements * bits // 8 > most:
+            return
+        found = {}
+        with self._writer.captured() as lines:
+            for start in starts:
+                if self._one_row:
+                    self._weight_index(op, start)
+                else:
+                    self._k_index(op, "b", str(start))
+                inner = self._of_operands()
+                for request in requests:
+                    weights = inner.operands(request)[1]
+                    tile = inner.value(weights.value, weights.index)
+                    if self._one_row:
+                        shape = f"[{config.block_k}, {config.block_columns}]"
+                        count = config.block_k * config.block_columns
+                        tile = f"tl.broadcast_to({tile}, [1, {count}]).to(tl.float32)"
+                        tile = self._tiles.body.name(f"tl.reshape({tile}, {shape})")
+                    found[request, start] = tile
+            if self._one_row:
+                self.column_index()
+        if not any(_DEPENDS.search(line) for line in lines):
+            self._writer.write(lines)
+            self._held |= found
+
+    def column_index(self, within: str = "") -> None:
+        """Writes the index of the columns, and whether they are in bounds.
+
+        Args:
+          within: the index in the tile; else there is one of each column.
+        """
+        columns = self._config.block_columns
+        within = within or f"tl.arange(0, {columns})[None, :]"
+        self._writer.line(f"column = pid % {self._column_tiles} * {columns} + {within}")
+        if self._analysis.columns % columns:
+            self._writer.line(f"column_mask = column < {self._analysis.columns}")
+
+    def _weight_index(self, op: ir.Operation, start: int) -> None:
+        """Writes the indices of weights for one row: a flat tile, column by column.
+
+        The lanes of a warp have neighboring columns then, whatever the order in memory is: of
+        neighbors along K, the sum over lanes would take more instructions than the products.
+        """
+        config, k = self._config, contracted(op)
+        name = f"b{self._analysis.contractions.index(op)}"
+        count = config.block_k * config.block_columns
+        self._writer.line(f"flat = tl.arange(0, {count})[None, :]")
+        self._writer.line(f"{name} = {start} + flat // {config.block_columns}")
+        if k % config.block_k:
+            self._writer.line(f"{name}_mask = {name} < {k}")
+        self.column_index(f"flat % {config.block_columns}")
+
+    def _of_operands(self) -> StepDemand:
+        """The values of operands of contractions, in their own types."""
+        return StepDemand(self._narrow(), self._analysis, self._findings, in_operand=True)
+
+    def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
+        """Writes the indices along K of one operand, and whether they are in bounds."""
+        config, k = self._config, contracted(op)
+        name = f"{side}{self._analysis.contractions.index(op)}"
+        at = "[None, :]" if side == "a" else "[:, None]"
+        self._writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
+        if k % config.block_k:
+            self._writer.line(f"{name}_mask = {name} < {k}")
+
+    def contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
+        """A contraction, for all of its tiles."""
+        op = requests[0].op
+        number = self._analysis.contractions.index(op)
+        names = [f"c{number}_{n}" for n in range(len(requests))]
+        if self._one_row:
+            self._sum_products(requests, names, demand)
+        else:
+            self._multiply(requests, names, demand)
+        self._tiles.forget_loads()
+        for request, name in zip(requests, names, strict=True):
+            init = op.operands[2]
+            if ops.constant(init) != 0:
+                name = self._tiles.body.name(f"{name} + {demand.value(init, request.index)}")
+            demand.define(op.results[0], request.index, name)
+
+    def _multiply(
+        self, requests: Sequence[Request], names: Sequence[str], demand: StepDemand
+    ) -> None:
+        """The loop over K of matrix instructions."""
+        writer, config, op = self._writer, self._config, requests[0].op
+        k, kind = contracted(op), ops.element_type(op.operands[0])
+        argument = precision_argument(dot_precision(kind, self._target))
+        for name in names:
+            writer.line(f"{name} = tl.zeros({self._shape}, tl.float32)")
+        header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
+        with writer.indented(header):
+            for side in ("a", "b"):
+                self._k_index(op, side, "k")
+            inner = self._of_operands()
+            rows, columns, depth = config.block_rows, config.block_columns, config.block_k
+            for request, name in zip(requests, names, strict=True):
+                a, b = demand.operands(request)
+                left = inner.value(a.value, a.index)
+                right = self._held.get((request, 0)) or inner.value(b.value, b.index)
+                left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
+                right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
+                writer.line(f"{name} = tl.dot({left}, {right}, {name}{argument})")
+
+    def _sum_products(
+        self, requests: Sequence[Request], names: Sequence[str], demand: StepDemand
+    ) -> None:
+        """The products of the one row of a CTA and their sums, of parts of K."""
+        writer, config, op = self._writer, self._config, requests[0].op
+        for start in range(0, contracted(op), config.block_k):
+            self._k_index(op, "a", str(start))
+            if (requests[0], start) not in self._held:
+                self._k_index(op, "b", str(start))
+            inner = self._of_operands()
+            columns: dict[str, str] = {}
+            for request, name in zip(requests, names, strict=True):
+                a, b = demand.operands(request)
+                left = inner.value(a.value, a.index)
+                if left not in columns:
+                    text = f"tl.reshape(({left}).to(tl.float32), [{config.block_k}])[:, None]"
+                    columns[left] = self._tiles.body.name(text)
+                right = self._held.get((request, start))
+                if right is None:
+                    right = f"({inner.value(b.value, b.index)}).to(tl.float32)"
+                sign = "+=" if start else "="
+                writer.line(f"{name} {sign} {columns[left]} * {right}")
+        threads = config.num_warps * gpu_of(self._target).warp_size
+        for first in range(0, len(names), SUMS):
+            part = list(names[first : first + SUMS])
+            if len(part) == 1:
+                writer.line(f"{part[0]} = tl.sum({part[0]}, 0, keep_dims=True)")
+                continue
+            given = ", ".join(part + part[:1] * (SUMS - len(part)))
+            sums = ", ".join(part + ["_"] * (SUMS - len(part)))
+            writer.line(f"{sums} = library.sums_of_columns({given}, {threads})")
+
+    def _narrow(self) -> Tiles:
+        """The same lines, with element types as they are in memory, for operands of `tl.dot`."""
+        found = Tiles(self._tiles.space, {}, {**TYPES, "index": TYPES["i32"]})
+        found.body.writer = self._writer
+        found.body.outer = self._tiles.body.outer
+        found.operands = self._tiles.operands
+        return found
