@@ -66,24 +66,26 @@ Place = tuple["ir.Operation", int]
 """An op and the index of one of its operands."""
 
 
-def _of_indices(nested: Sequence[ir.Operation]) -> list[Place]:
-    """Destinations of sorts and scatters that are computed without reading a tensor."""
+def _written(nested: Sequence[ir.Operation]) -> list[Place]:
+    """Destinations of sorts and scatters."""
     return [
         (op, index)
         for op in nested
         if op.name in _WRITERS
         for index in range(len(op.operands) - len(op.results), len(op.operands))
-        if _reads_nothing(op.operands[index])
     ]
+
+
+def _of_indices(nested: Sequence[ir.Operation]) -> list[Place]:
+    """Destinations of sorts and scatters that are computed without reading a tensor."""
+    return [(op, n) for op, n in _written(nested) if _reads_nothing(op.operands[n])]
 
 
 def _of_complex_numbers(nested: Sequence[ir.Operation]) -> list[Place]:
     """Destinations of sorts and scatters that are complex numbers made of their parts."""
     return [
         (op, index)
-        for op in nested
-        if op.name in _WRITERS
-        for index in range(len(op.operands) - len(op.results), len(op.operands))
+        for op, index in _written(nested)
         if ops.element_type(op.operands[index]).startswith("complex")
         and _made_by(ops.strip_views(op.operands[index], ops.RESHAPES), "linalg.generic")
     ]

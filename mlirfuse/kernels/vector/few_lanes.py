@@ -60,12 +60,7 @@ class FewBody(ColumnBody):
         if math.prod(sizes) > MAX_I32:
             raise Unsupported("an index that is no i32")
         narrow, wide = self.vector_type("i32"), self.vector_type("index")
-        start = self.writer.index(position.index[-1])
-        held = self.writer.value(f"arith.index_cast {start} : index to i32")
-        held = self.writer.value(f"vector.broadcast {held} : i32 to {narrow}")
-        numbers = ", ".join(map(str, range(self.lanes)))
-        lanes = self.writer.constant(f"dense<[{numbers}]>", narrow)
-        found = self.writer.value(f"arith.addi {held}, {lanes} : {narrow}")
+        found = self.counted(self.writer.index(position.index[-1]))
         inner = self.splat(str(math.prod(sizes[first + 1 :])), "i32")
         found = self.writer.value(f"arith.divui {found}, {inner} : {narrow}")
         size = self.splat(str(sizes[first]), "i32")

@@ -326,12 +326,7 @@ class Indexed(Pointwise):
     def _of_each_lane(self, axis: int, position: Position) -> str:
         """The index of a merged axis in each lane, as i32."""
         kind, place = self.vector_type("i32"), self._merged.index(axis)
-        start = self.writer.index(position.index[-1])
-        first = self.writer.value(f"arith.index_cast {start} : index to i32")
-        held = self.writer.value(f"vector.broadcast {first} : i32 to {kind}")
-        numbers = ", ".join(map(str, range(self.lanes)))
-        steps = self.writer.constant(f"dense<[{numbers}]>", kind)
-        found = self.writer.value(f"arith.addi {held}, {steps} : {kind}")
+        found = self.counted(self.writer.index(position.index[-1]))
         inner = math.prod(self._inner_sizes[place:])
         if inner != 1:
             found = self.writer.value(

@@ -82,10 +82,17 @@ class Memory:
         """A constant in all lanes."""
         return self.writer.constant(f"dense<{literal}>", self.vector_type(element))
 
-    def lane_numbers(self) -> str:
+    def counted(self, first: str) -> str:
+        """Indices of i32 in all lanes, from that of the first one, an `index`."""
+        kind = self.vector_type("i32")
+        held = self.writer.value(f"arith.index_cast {first} : index to i32")
+        held = self.writer.value(f"vector.broadcast {held} : i32 to {kind}")
+        return self.writer.value(f"arith.addi {held}, {self.lane_numbers('i32')} : {kind}")
+
+    def lane_numbers(self, element: str = "index") -> str:
         """The numbers of the lanes, from 0."""
         numbers = ", ".join(map(str, range(self.lanes)))
-        return self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
+        return self.writer.constant(f"dense<[{numbers}]>", self.vector_type(element))
 
     def add_mask(self, mask: str, count: str, device: CpuDevice) -> None:
         """Adds a mask that often has all lanes: accesses then ask before they use it.
