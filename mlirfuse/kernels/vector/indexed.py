@@ -151,7 +151,7 @@ class Indexed(Pointwise):
         def named(value: ir.Value) -> str:
             """The name of a computed index: a scalar where all lanes have it in common."""
             vector = self.scalar(value, values)
-            if len(position.index) - 1 in _axes_of(value, loops):
+            if not _axes_of(value, loops).isdisjoint(self._merged):
                 vectors.add(vector)
                 return vector
             kind = self.vector_type("index")
