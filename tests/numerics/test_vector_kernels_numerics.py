@@ -118,7 +118,7 @@ def cases():
         matmul("k_large", 65, 16, 5000, constant=True),
         matmul("computed_few_rows", 8, 40, 33),
         # Filters with contiguous channels, which are transposed on the stack.
-        matmul("computed_one_row_transposed", 1, 40, 33, b="nk", fires={}),
+        matmul("computed_one_row_transposed", 1, 40, 33, b="nk"),
         matmul("transposed_two_rows", 2, 40, 33, b="nk"),
         matmul("transposed_even_few_rows", 7, 64, 32, b="nk", fires={}),
         matmul("transposed_even", 8, 64, 32, b="nk"),

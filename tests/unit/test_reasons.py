@@ -43,7 +43,7 @@ CAUSES = {
     ],
     Reason.STRUCTURE: [("x1xf32", "x16xf32")],
     Reason.WRONG_AXIS: [("dimension(0)", "dimension(1)")],
-    Reason.NOT_PROFITABLE: [("64x8x", "64x128x")],
+    Reason.NOT_PROFITABLE: [("4x8x", "64x128x")],
     Reason.LEFT_TO_PRODUCER: [("elementwise_fusion", "matmul_elem_relu_fusion")],
     Reason.STACK_LIMIT: [("2048", "128")],
     Reason.REGISTER_LIMIT: [("8192", "4096")],

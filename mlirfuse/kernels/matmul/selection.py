@@ -104,7 +104,9 @@ def choose_config(
     )
     if measured is None and not heuristics.fills_with_small_tiles(problem, target):
         measured = lookup.nearest(target, problem, MatmulConfig, fits)
-    if measured is not None and _is_cheap(measured, computed, exact or problem, target):
+    if measured is not None and (
+        measured.problem == problem or _is_cheap(measured, computed, exact or problem, target)
+    ):
         return measured.config
     return computed if can_run(computed) else heuristics.dot_config(exact or problem, target)
 
@@ -117,7 +119,7 @@ def _is_cheap(
     It does not know the persistent kernels, which store a tile while they compute the next one.
     """
     modelled = problem.m > MIN_DOT_M or not problem.b_k_contiguous
-    if entry.problem == problem or not modelled or entry.config.weight_streaming:
+    if not modelled or entry.config.weight_streaming:
         return True
     share = PERSISTENT_SHARE if entry.config.consumer_warpgroups else MODELLED_SHARE
     return time(entry.config, problem, target) <= share * time(computed, problem, target)
