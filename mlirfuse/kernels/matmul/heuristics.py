@@ -184,7 +184,7 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
         return _gemv_config(problem, target)
     if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
-    if problem.m <= MIN_DOT_M and not problem.b_k_contiguous and splits_k(problem):
+    if problem.m <= MIN_DOT_M and _has_wide_rows(problem):
         return _wide_config(problem, target)
     tiles = (
         [*tile_configs(problem, target)]
@@ -216,6 +216,12 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfi
     wider = MatmulConfig(MIN_DOT_M, 64, 2 * _BLOCK_BYTES * 8 // problem.operand_bits, 4, 2)
     num_stages = min(4, max(2, _stages(wider, problem, target)))
     return [config, dataclasses.replace(wider, num_stages=num_stages)]
+
+
+def _has_wide_rows(problem: MatmulProblem) -> bool:
+    """Whether B is contiguous along N, in rows of whole vectors, and CTAs may have parts of K."""
+    aligned = vector_bytes(row_of_b(problem), problem.operand_bits) == VECTOR_BYTES
+    return aligned and not problem.b_k_contiguous and splits_k(problem)
 
 
 def _wide_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
