@@ -51,23 +51,6 @@ class Timed:
     results: Mapping[str, list[Array]]
 
 
-def times(
-    programs: Mapping[str, Path],
-    inputs: Sequence[Array],
-    signature: Signature,
-    *,
-    device: str,
-    timeout: float | None,
-    seconds: float,
-) -> Samples:
-    """Times of a function in interleaved rounds.
-
-    Arguments and errors are those of `timed`.
-    """
-    found = timed(programs, inputs, signature, device=device, timeout=timeout, seconds=seconds)
-    return found.samples
-
-
 def timed(
     programs: Mapping[str, Path],
     inputs: Sequence[Array],

@@ -100,7 +100,7 @@ def lower_fx(
 
 
 TensorKey: TypeAlias = tuple[Any, ...]
-"""What tells the memory of a tensor from that of others."""
+"""Tells the memory of a tensor from that of others."""
 
 
 def tensor_key(tensor: torch.Tensor) -> TensorKey:

@@ -96,14 +96,14 @@ def measure(
     Raises:
       CompileFailedError: in stage `run`: a program failed, crashed or ran out of time.
     """
-    samples = programs.times(
+    samples = programs.timed(
         {FUSED: fused, STOCK: stock, CONTROL: fused},
         inputs,
         signature,
         device=compiler.target.device,
         timeout=compiler.timeout,
         seconds=seconds,
-    )
+    ).samples
     return Measured(
         samples.milliseconds(FUSED),
         samples.milliseconds(STOCK),

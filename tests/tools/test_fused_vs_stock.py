@@ -81,7 +81,8 @@ def samples(factor, again=1.0, rounds=10):
     ],
 )
 def test_the_faster_form_is_kept(monkeypatch, factor, again, wanted):
-    monkeypatch.setattr(programs, "times", lambda *_, **__: samples(factor, again))
+    found = programs.Timed(samples(factor, again), {})
+    monkeypatch.setattr(programs, "timed", lambda *_, **__: found)
     program = compile_measured()
     assert {n: t["kept"] for n, t in program.measured.items()} == {"main": wanted, "other": wanted}
     assert program.report.counts() == ({planted.GROUPS: 2} if wanted == "fused" else {})
@@ -99,7 +100,7 @@ def test_a_program_that_fails_is_an_error_of_its_run(monkeypatch):
     with pytest.raises(
         CompileFailedError, match=r"model.vmfb: calling it failed: .*absent"
     ) as told:
-        programs.times(
+        programs.timed(
             {"fused": Path("model.vmfb")},
             [],
             signature,
@@ -111,7 +112,7 @@ def test_a_program_that_fails_is_an_error_of_its_run(monkeypatch):
 
 
 def test_a_model_without_fusions_is_not_measured(monkeypatch):
-    monkeypatch.setattr(programs, "times", lambda *_, **__: pytest.fail("nothing to compare"))
+    monkeypatch.setattr(programs, "timed", lambda *_, **__: pytest.fail("nothing to compare"))
     program = mlirfuse.compile("model.mlir", function="main", measure=True, pipeline="none")
     assert program.measured == {}
 

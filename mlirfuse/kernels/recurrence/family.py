@@ -41,7 +41,7 @@ def plan_recurrence(
     """
     problem = problem_of(analysis)
     chosen = config or heuristics.choose_config(problem, target)
-    waiting = -(-problem.columns // chosen.block_columns)
+    waiting = chosen.column_tiles(problem.columns)
     if problem.k and waiting > heuristics.most_waiting(target):
         text = f"{waiting} CTAs wait for each other, and the device runs fewer at a time"
         return NoMatch(Reason.TARGET_UNSUPPORTED, text)

@@ -69,10 +69,10 @@ class _Kernel:
         self.config = config
         self.target = target
         self.problem = problem_of(analysis)
-        self.column_tiles = -(-analysis.columns // config.block_columns)
+        self.column_tiles = config.column_tiles(analysis.columns)
         self.findings = Findings(
             shares=self.column_tiles > 1,
-            in_registers=config.block_rows == 1
+            in_registers=config.has_one_row
             and self.column_tiles == 1
             and config.block_k == config.block_columns,
         )
@@ -107,11 +107,6 @@ class _Kernel:
                 text = demand.text(linear((STEP, 0), found.step, found.start))
                 tiles.body.outer[value] = f"({text})"
         return tiles
-
-    @property
-    def shape(self) -> str:
-        """The shape of a tile of the states."""
-        return f"[{self.config.block_rows}, {self.config.block_columns}]"
 
     def planned(self) -> Plan:
         """The plan."""
@@ -197,7 +192,9 @@ class _Kernel:
         for number, state in enumerate(self.analysis.states):
             kind = WIDE[ops.element_type(state.argument)]
             tile = demand.value(state.initial, main)
-            self.writer.line(f"s{number} = tl.broadcast_to({tile}, {self.shape}).to({kind})")
+            self.writer.line(
+                f"s{number} = tl.broadcast_to({tile}, {self.config.tile_shape}).to({kind})"
+            )
             self._share(state.argument, f"s{number}", "0")
         self._before = {
             read: demand.value(read.value, read.index)
@@ -264,7 +261,7 @@ class _Kernel:
                 self._store(self._pointer(stack.result), stack.result, tuple(index), tile)
         for number, (state, tile) in enumerate(zip(analysis.states, new, strict=True)):
             kind = WIDE[ops.element_type(state.argument)]
-            writer.line(f"n{number} = tl.broadcast_to({tile}, {self.shape}).to({kind})")
+            writer.line(f"n{number} = tl.broadcast_to({tile}, {self.config.tile_shape}).to({kind})")
         for number, state in enumerate(analysis.states):
             writer.line(f"s{number} = n{number}")
             self._share(state.argument, f"s{number}", "((step + 1) % 2)")
@@ -294,7 +291,7 @@ class _Kernel:
         mask = " & ".join(groups[n].mask for n in (ROW, COLUMN) if groups[n].mask)
         guard = f", mask={mask}" if mask else ""
         kind = TYPES[ops.element_type(value)]
-        stored = f"tl.broadcast_to({tile}, {self.shape}).to({kind})"
+        stored = f"tl.broadcast_to({tile}, {self.config.tile_shape}).to({kind})"
         self.writer.line(f"tl.store({pointers}, {stored}{guard})")
 
 

@@ -51,3 +51,17 @@ class RecurrenceConfig(Record):
     block_k: int
     num_warps: int
     num_stages: int
+
+    @property
+    def has_one_row(self) -> bool:
+        """Whether contractions are sums of products for the one row of a CTA."""
+        return self.block_rows == 1
+
+    @property
+    def tile_shape(self) -> str:
+        """The shape of a tile of the states."""
+        return f"[{self.block_rows}, {self.block_columns}]"
+
+    def column_tiles(self, columns: int) -> int:
+        """CTAs of a row of so many columns."""
+        return -(-columns // self.block_columns)

@@ -52,14 +52,8 @@ class Products:
     ) -> None:
         self._analysis, self._config, self._target = analysis, config, target
         self._findings, self._tiles, self._writer = findings, tiles, tiles.body.writer
-        self._column_tiles = -(-analysis.columns // config.block_columns)
-        self._shape = f"[{config.block_rows}, {config.block_columns}]"
+        self._column_tiles = config.column_tiles(analysis.columns)
         self._held: dict[tuple[Request, int], str] = {}
-
-    @property
-    def _one_row(self) -> bool:
-        """Whether contractions are sums of products for the one row of a CTA."""
-        return self._config.block_rows == 1
 
     def hold(self, op: ir.Operation) -> None:
         """Loads the weights of a contraction once, where registers hold them all."""
@@ -67,16 +61,16 @@ class Products:
         config, threads = self._config, self._config.num_warps * gpu_of(self._target).warp_size
         starts = range(0, contracted(op), config.block_k)
         elements = len(requests) * len(starts) * config.block_k * config.block_columns
-        bits = FLOAT_BITS if self._one_row else ops.element_bits(op.operands[0])
+        bits = FLOAT_BITS if self._config.has_one_row else ops.element_bits(op.operands[0])
         most = MAX_HELD_BYTES * threads
-        if self._one_row:
+        if self._config.has_one_row:
             most = most_held(config.num_warps, self._target)
-        if (len(starts) > 1 and not self._one_row) or elements * bits // 8 > most:
+        if (len(starts) > 1 and not self._config.has_one_row) or elements * bits // 8 > most:
             return
         found = {}
         with self._writer.captured() as lines:
             for start in starts:
-                if self._one_row:
+                if self._config.has_one_row:
                     self._weight_index(op, start)
                 else:
                     self._k_index(op, "b", str(start))
@@ -84,13 +78,13 @@ class Products:
                 for request in requests:
                     weights = inner.operands(request)[1]
                     tile = inner.value(weights.value, weights.index)
-                    if self._one_row:
+                    if self._config.has_one_row:
                         shape = f"[{config.block_k}, {config.block_columns}]"
                         count = config.block_k * config.block_columns
                         tile = f"tl.broadcast_to({tile}, [1, {count}]).to(tl.float32)"
                         tile = self._tiles.body.name(f"tl.reshape({tile}, {shape})")
                     found[request, start] = tile
-            if self._one_row:
+            if self._config.has_one_row:
                 self.column_index()
         if not any(_DEPENDS.search(line) for line in lines):
             self._writer.write(lines)
@@ -114,13 +108,10 @@ class Products:
         The lanes of a warp have neighboring columns then, whatever the order in memory is: of
         neighbors along K, the sum over lanes would take more instructions than the products.
         """
-        config, k = self._config, contracted(op)
-        name = f"b{self._analysis.contractions.index(op)}"
+        config = self._config
         count = config.block_k * config.block_columns
         self._writer.line(f"flat = tl.arange(0, {count})[None, :]")
-        self._writer.line(f"{name} = {start} + flat // {config.block_columns}")
-        if k % config.block_k:
-            self._writer.line(f"{name}_mask = {name} < {k}")
+        self._place_along_k(op, "b", f"{start} + flat // {config.block_columns}")
         self.column_index(f"flat % {config.block_columns}")
 
     def _of_operands(self) -> StepDemand:
@@ -129,11 +120,14 @@ class Products:
 
     def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
         """Writes the indices along K of one operand, and whether they are in bounds."""
-        config, k = self._config, contracted(op)
-        name = f"{side}{self._analysis.contractions.index(op)}"
         at = "[None, :]" if side == "a" else "[:, None]"
-        self._writer.line(f"{name} = ({start} + tl.arange(0, {config.block_k})){at}")
-        if k % config.block_k:
+        self._place_along_k(op, side, f"({start} + tl.arange(0, {self._config.block_k})){at}")
+
+    def _place_along_k(self, op: ir.Operation, side: str, text: str) -> None:
+        """Writes a tile of indices along K, and whether they are in bounds."""
+        name, k = f"{side}{self._analysis.contractions.index(op)}", contracted(op)
+        self._writer.line(f"{name} = {text}")
+        if k % self._config.block_k:
             self._writer.line(f"{name}_mask = {name} < {k}")
 
     def contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
@@ -141,7 +135,7 @@ class Products:
         op = requests[0].op
         number = self._analysis.contractions.index(op)
         names = [f"c{number}_{n}" for n in range(len(requests))]
-        if self._one_row:
+        if self._config.has_one_row:
             self._sum_products(requests, names, demand)
         else:
             self._multiply(requests, names, demand)
@@ -160,7 +154,7 @@ class Products:
         k, kind = contracted(op), ops.element_type(op.operands[0])
         argument = precision_argument(dot_precision(kind, self._target))
         for name in names:
-            writer.line(f"{name} = tl.zeros({self._shape}, tl.float32)")
+            writer.line(f"{name} = tl.zeros({self._config.tile_shape}, tl.float32)")
         header = f"for k in tl.range(0, {k}, {config.block_k}, num_stages={config.num_stages}):"
         with writer.indented(header):
             for side in ("a", "b"):
