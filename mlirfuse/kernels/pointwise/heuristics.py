@@ -35,10 +35,10 @@ Microseconds on an H200 with four and eight elements of f32: five functions of 3
 four and two warps: a logarithm of 7.1 million f32 17.5 and 16.8, a sine of 1.8 million f16 6.3 and
 6.0."""
 
-GATHERED_WARPS, GATHERED_BITS = 4, 64
-"""Warps of a CTA, and bits of a thread's results, of few elements that are read at computed places,
-so that many loads are on their way: on an H200 bilinear resizing to 393 thousand f32 took 2.0 us
-so, and 2.9 in CTAs of 1024 elements, to 221 thousand f16 1.8 and 2.1."""
+GATHERED_WARPS = 4
+"""Warps of a CTA of few elements that are read at computed places, with `SMALL_VECTOR` of them in a
+thread: on an H200 bilinear resizing to 393 thousand f32 took 2.2 us so, and 2.9 in CTAs of 1024
+elements, to 221 thousand f16 1.8 and 2.1."""
 
 
 def choose_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
@@ -70,11 +70,8 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
         if problem.trait in SCATTERED and problem.result_bits == 32:
             warps = shape.tile // (gpu.warp_size * FUNCTION_ELEMENTS)
             return PointwiseConfig(1, shape.tile, warps)
-    each = max(1, GATHERED_BITS // problem.result_bits)
-    if problem.trait == "gathered" and (
-        problem.elements < gpu.num_sms * gpu.max_threads_per_sm * each
-    ):
-        return PointwiseConfig(1, GATHERED_WARPS * gpu.warp_size * each, GATHERED_WARPS)
+    elif problem.trait == "gathered":
+        return PointwiseConfig(1, GATHERED_WARPS * gpu.warp_size * SMALL_VECTOR, GATHERED_WARPS)
     return PointwiseConfig(1, shape.tile, shape.warps)
 
 

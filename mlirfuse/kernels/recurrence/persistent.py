@@ -74,11 +74,10 @@ class _Kernel:
         self.target = target
         self.problem = problem_of(analysis)
         self.column_tiles = config.column_tiles(analysis.columns)
-        # The one CTA of a row has its states as a whole.
-        in_parts = self.column_tiles > 1 or config.block_k == config.block_columns
-        self.findings = Findings(
-            shares=self.column_tiles > 1, in_rows=config.has_one_row and in_parts
-        )
+        # The one CTA of its rows has their states as a whole.
+        whole = self.column_tiles == 1 and config.block_k == config.block_columns
+        sent = self.column_tiles > 1 and config.has_one_row
+        self.findings = Findings(shares=self.column_tiles > 1, in_rows=whole or sent)
         self._before: dict[Read, str] = {}
         self.tiles = self._tiles()
         self.writer = self.tiles.body.writer
