@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import importlib.util
 from collections.abc import Sequence
@@ -23,12 +22,6 @@ def driver() -> Any:
     except ImportError:
         raise NotRecorded("cuda-bindings is not installed: pip install 'mlirfuse[cuda]'") from None
     return driver
-
-
-@functools.cache
-def driver_library() -> ctypes.CDLL:
-    """The driver's library, for calls whose arguments `cuda.bindings` would convert each time."""
-    return ctypes.CDLL("libcuda.so.1")
 
 
 @functools.cache

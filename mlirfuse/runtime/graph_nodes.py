@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mlirfuse.runtime import cupti_trace
-from mlirfuse.runtime.cuda_driver import current_context, driver, driver_library, unwrap
-from mlirfuse.runtime.cupti_trace import Command, Copy, Fill, Launch, NotRecorded, Update
+from mlirfuse.runtime.cuda_driver import current_context, driver, unwrap
+from mlirfuse.runtime.cupti_trace import Command, Copy, Fill, Launch, Update
 
 DriverFunction = Callable[..., Any]
 
@@ -85,8 +85,7 @@ class KernelNode(Node):
         params.blockDimX, params.blockDimY, params.blockDimZ = command.block
         params.sharedMemBytes = command.shared
         params.kernelParams = ctypes.addressof(self._pointers)
-        sizes = (*command.grid, *command.block, command.shared)
-        self._launch = (ctypes.c_void_p(command.function), *map(ctypes.c_uint, sizes))
+        self._launch = (params.func, *command.grid, *command.block, command.shared)
         super().__init__(
             params,
             dict(cupti_trace.addresses(command)),
@@ -107,11 +106,7 @@ class KernelNode(Node):
         Raises:
           NotRecorded: the driver refuses it.
         """
-        status = driver_library().cuLaunchKernel(
-            *self._launch, ctypes.c_void_p(stream), self._pointers, None
-        )
-        if status:
-            raise NotRecorded(f"the driver refuses a launch: error {status}")
+        unwrap(driver().cuLaunchKernel(*self._launch, stream, ctypes.addressof(self._pointers), 0))
 
 
 class CopyNode(Node):
