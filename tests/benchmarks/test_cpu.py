@@ -94,7 +94,9 @@ def test_a_process_that_fails_says_why(folder, tmp_path):
     with started(systems.WORKER, {"row": "none"}, {}) as process:
         assert process.line(120) is None
         said = process.end()
-        assert said.startswith("its process ended with exit code 1: "), "the reason is the last line"
+        assert said.startswith("its process ended with exit code 1: "), (
+            "the reason is the last line"
+        )
         assert "none" in said
     with started(systems.WORKER, request(systems.EAGER, folder), {}) as process:
         assert process.line(0.01) is None
