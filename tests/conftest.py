@@ -1,3 +1,4 @@
+import gc
 import os
 
 import iree.runtime as rt
@@ -37,6 +38,15 @@ def pytest_collection_modifyitems(items):
     """Puts long modules first; `--dist loadfile --no-loadscope-reorder` gives them out in order."""
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+def pytest_collection_finish():
+    """Leaves what is imported by now to no garbage collection: PyTorch alone has a million objects.
+
+    Each collection would take tenths of a second, and tests that compile cause many.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
