@@ -1,4 +1,6 @@
+import collections
 import gc
+import itertools
 import os
 
 import iree.runtime as rt
@@ -47,6 +49,22 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """With `--durations`, the seconds of each folder and of the longest modules."""
+    count = terminalreporter.config.option.durations
+    if count is None:
+        return
+    folders, modules = collections.Counter(), collections.Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            module = report.nodeid.partition("::")[0]
+            modules[module] += report.duration
+            folders[os.path.dirname(module)] += report.duration
+    terminalreporter.section("seconds of folders and modules")
+    for name, seconds in [*folders.most_common(), *modules.most_common(count or None)]:
+        terminalreporter.write_line(f"{seconds:8.1f} s  {name}")
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from mlirfuse.frontends.torch_scans import lower_scans
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import Weights
+from mlirfuse.support import dialect_modules
 from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
 
@@ -66,6 +67,7 @@ def lower_fx(
     weights = Weights()
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
+    dialect_modules.add()
     context = ir.Context()
     current = CurrentNode()
     replace_empty(program.graph)
