@@ -63,7 +63,8 @@ MIN_MINUTES = 1.5
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the suite."""
-    faulthandler.enable()  # a crash of this process shows where
+    if not faulthandler.is_enabled():
+        faulthandler.enable(sys.__stderr__)  # a crash of this process shows where
     given = _arguments(arguments)
     target = targets.parse(given.target)
     record = given.results / RECORDS.get(target.name, f"tune_{target.name}.json")
