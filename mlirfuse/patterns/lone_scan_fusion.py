@@ -6,8 +6,8 @@
   becomes
     %y = flow.dispatch.region { all of it }
 
-Root: the scan, alone or with neighbors: elementwise producers that only the group uses, and the
-elementwise ops after it, each of them the only user of the one before, as far as one kernel
+Root: the scan, alone or with neighbors: elementwise producers that only the group uses, also those
+that a flip reads, and the elementwise ops after it, each of them the only user of the one before, as far as one kernel
 computes all of them. `scan_fusion` forms groups for IREE's code generation, which buffers whole
 rows, has no scan alone and no flips. On CPUs the kernel is `scan_vector_kernel`, elsewhere
 `scan_triton_kernel`: nothing is grouped where Triton is missing. Numerics: exact.
@@ -34,16 +34,21 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     chain = _chain(root)
     while True:
-        group = slices.in_order(
-            [*gathers.feeding([root, *chain], {root, *chain}, takes_epilogues=False), root, *chain]
-        )
-        refusal = _refusal(group, ctx)
-        if refusal is None:
-            return Match(root, tuple(group))
+        near = _with_producers([root, *chain])
+        for group in (gathers.with_sources(near, _with_producers), near):
+            refusal = _refusal(group, ctx)
+            if refusal is None:
+                return Match(root, tuple(group))
         if not chain:
             break
         chain.pop()
     return Match(root, (root,)) if _refusal([root], ctx) is None else refusal
+
+
+def _with_producers(group: list[ir.Operation]) -> list[ir.Operation]:
+    """The ops, in order, with the elementwise ops and flips that only they use."""
+    feeding = gathers.feeding(group, set(group), takes_epilogues=False)
+    return slices.in_order([*feeding, *group])
 
 
 def _chain(root: ir.Operation) -> list[ir.Operation]:

@@ -155,20 +155,10 @@ def _with_producers(users: list[ir.Operation]) -> list[ir.Operation]:
             return False
         return gathers.is_gather(op) or fusable_neighbors.has_scalar_body(op)
 
-    group = list(users)
-    while True:
-        group = slices.in_order({*slices.exclusive_producers(group, accepts), *group})
-        members = set(group)
-        gathered = [
-            source
-            for op in group
-            if gathers.is_gather(op)
-            for source in gathers.computed_sources(op)
-            if source not in members
-        ]
-        if not gathered:
-            return group
-        group += gathered
+    def grown(group: list[ir.Operation]) -> list[ir.Operation]:
+        return slices.in_order({*slices.exclusive_producers(group, accepts), *group})
+
+    return gathers.with_sources(users, grown)
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:

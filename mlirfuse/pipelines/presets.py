@@ -43,6 +43,8 @@ DEFAULT: tuple[str, ...] = (
     "shape_reshape_2",
     # Before patterns that stop at a reshape.
     "unit_dims_rewrite",
+    # Before anything reads the image, or groups its copy.
+    "spread_transpose_rewrite",
     # Before anything groups the ops of the softplus.
     "tanh_softplus_rewrite",
     # Before anything groups an op that is computed in part.

@@ -13,6 +13,9 @@ from mlirfuse.runtime.cupti_trace import Command, Copy, Fill, Launch, Update
 
 DriverFunction = Callable[..., Any]
 
+MAX_LAUNCHES = 4
+"""Kernels of a call that are launched one by one, and not as a graph, at most."""
+
 
 class Node(abc.ABC):
     """A command as a node of a graph.
@@ -77,6 +80,7 @@ class KernelNode(Node):
         params.blockDimX, params.blockDimY, params.blockDimZ = command.block
         params.sharedMemBytes = command.shared
         params.kernelParams = ctypes.addressof(self._pointers)
+        self._launch = (params.func, *command.grid, *command.block, command.shared)
         super().__init__(
             params,
             dict(cupti_trace.addresses(command)),
@@ -87,6 +91,10 @@ class KernelNode(Node):
     def patch(self, operand: int, address: int) -> None:
         """Replaces a parameter of the kernel."""
         ctypes.c_uint64.from_buffer(self._values[operand]).value = address
+
+    def issue(self, stream: int) -> None:
+        """Launches the kernel."""
+        unwrap(driver().cuLaunchKernel(*self._launch, stream, ctypes.addressof(self._pointers), 0))
 
 
 class CopyNode(Node):
@@ -158,6 +166,12 @@ def make_node(command: Command) -> Node:
     if isinstance(command, Fill):
         return FillNode(command)
     return CopyNode(command)
+
+
+def few_kernels(nodes: Sequence[Node]) -> list[KernelNode]:
+    """The nodes, if they are so few kernels that a launch of each is faster than one of a graph."""
+    kernels = [node for node in nodes if isinstance(node, KernelNode)]
+    return kernels if len(kernels) == len(nodes) <= MAX_LAUNCHES else []
 
 
 def instantiate_chain(nodes: Sequence[Node]) -> tuple[Any, Any]:

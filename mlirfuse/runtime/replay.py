@@ -28,7 +28,7 @@ from mlirfuse.runtime.arrays import ALIGNMENT
 from mlirfuse.runtime.cuda_driver import check_on_device, driver, unwrap
 from mlirfuse.runtime.cupti_trace import Busy, NotRecorded
 from mlirfuse.runtime.graph_memory import MemoryRange, locate_results
-from mlirfuse.runtime.graph_nodes import Node, instantiate_chain, make_node
+from mlirfuse.runtime.graph_nodes import Node, few_kernels, instantiate_chain, make_node
 from mlirfuse.runtime.workspace import Placement, Workspace
 from mlirfuse.support.contained import described, trace
 
@@ -176,9 +176,11 @@ class Graph:
             device.allocator.trim()
             self._place(recorder, given, results)
             self.commands = len(recorder.commands)
-            graph, self._instance = instantiate_chain(self._nodes)
-            weakref.finalize(self, driver().cuGraphDestroy, graph)
-            weakref.finalize(self, driver().cuGraphExecDestroy, self._instance)
+            self._kernels = few_kernels(self._nodes)
+            if not self._kernels:
+                graph, self._instance = instantiate_chain(self._nodes)
+                weakref.finalize(self, driver().cuGraphDestroy, graph)
+                weakref.finalize(self, driver().cuGraphExecDestroy, self._instance)
             for index, result in enumerate(self.launch(arguments)):
                 if not torch.equal(_bytes(result), _bytes(results[index])):
                     raise NotRecorded(f"the graph computes another result {index} than the program")
@@ -253,12 +255,15 @@ class Graph:
             for part, tensor in zip(self._ranges, memory, strict=True):
                 for node in part.move(tensor.data_ptr()):
                     moved[id(node)] = node
-            for node in moved.values():
-                node.update(self._instance)
             if _last_stream and _last_stream[0] != stream:
                 stream.wait_stream(_last_stream[0])  # graphs share their memory
             _last_stream[:] = [stream]
-            unwrap(driver().cuGraphLaunch(self._instance, stream.cuda_stream))
+            for kernel in self._kernels:
+                kernel.issue(stream.cuda_stream)
+            if not self._kernels:
+                for node in moved.values():
+                    node.update(self._instance)
+                unwrap(driver().cuGraphLaunch(self._instance, stream.cuda_stream))
             return [
                 found[index] if index in found else result.view(memory)
                 for index, result in enumerate(self._results)

@@ -40,8 +40,12 @@ MIN_QUERIES_SM90 = 48
 WARPGROUP_QUERIES = 64
 """Queries of a warpgroup of Hopper: rows of its matrix instruction."""
 
-HEAD_SIZES_SM90 = (64, 128)
-"""Columns of the tiles of kernels for Hopper: one or two rows of 128 bytes, swizzled, for a row."""
+HEAD_SIZES_SM90 = (64, 128, 256)
+"""Columns of the tiles of kernels for Hopper: rows of 128 bytes, swizzled, for a row."""
+
+MAX_OVERLAPPED_HEAD = 128
+"""Columns of a tile for which one warpgroup without producer warps pays: a CTA of longer heads
+fills the shared memory of an SM."""
 
 VECTOR_ELEMENTS = 8
 """16-bit elements of a vectorized load."""
@@ -63,11 +67,13 @@ def default_config(problem: AttentionProblem, target: Target) -> AttentionConfig
     On Hopper heads of 128 fill the shared memory of an SM with one CTA: two consumer warpgroups in
     it overlap. Of heads of 64 several CTAs share an SM and overlap without synchronization.
     """
-    if not _for_sm90(problem, target):
+    is_long = problem.head_size > MAX_OVERLAPPED_HEAD
+    if not _for_sm90(problem, target) or (is_long and problem.queries <= WARPGROUP_QUERIES):
         return portable_config(problem, target)
     found = AttentionConfig(WARPGROUP_QUERIES, 64, 4, 2, kernel=OVERLAPPED_SM90)
     if problem.head_size > 64 and problem.queries > WARPGROUP_QUERIES:
-        found = AttentionConfig(2 * WARPGROUP_QUERIES, 128, 8, 2, kernel=WARP_SPECIALIZED_SM90)
+        block_n = 64 if is_long else 128
+        found = AttentionConfig(2 * WARPGROUP_QUERIES, block_n, 8, 2, kernel=WARP_SPECIALIZED_SM90)
     return dataclasses.replace(found, heads_first=_heads_first(problem, target))
 
 
@@ -235,7 +241,7 @@ def configs(problem: AttentionProblem, target: Target) -> list[AttentionConfig]:
         for config in _portable_configs(problem)
         if shared_memory(problem, config, target) <= limit
     ]
-    sm90 = _sm90_configs() if _for_sm90(problem, target) else ()
+    sm90 = _sm90_configs(problem) if _for_sm90(problem, target) else ()
     orders = (False, True) if problem.mask == "causal" and problem.queries > 32 else (False,)
     found = [
         dataclasses.replace(config, heads_first=heads_first)
@@ -269,8 +275,11 @@ def _portable_configs(problem: AttentionProblem) -> Iterator[AttentionConfig]:
         yield AttentionConfig(128, 128, 8, 2)
 
 
-def _sm90_configs() -> Iterator[AttentionConfig]:
-    """One and two consumer warpgroups, with blocks of 64 and 128 keys."""
+def _sm90_configs(problem: AttentionProblem) -> Iterator[AttentionConfig]:
+    """One and two consumer warpgroups, with blocks of 64 and 128 keys; two and 64 of long heads."""
+    if problem.head_size > MAX_OVERLAPPED_HEAD:
+        yield AttentionConfig(2 * WARPGROUP_QUERIES, 64, 8, 2, kernel=WARP_SPECIALIZED_SM90)
+        return
     for block_n in (64, 128):
         yield AttentionConfig(WARPGROUP_QUERIES, block_n, 4, 2, kernel=OVERLAPPED_SM90)
         yield AttentionConfig(2 * WARPGROUP_QUERIES, block_n, 8, 2, kernel=WARP_SPECIALIZED_SM90)

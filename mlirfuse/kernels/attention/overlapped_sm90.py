@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mlirfuse.kernels.attention import sm90_source
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis, problem_of
-from mlirfuse.kernels.attention.heuristics import WARPGROUP_QUERIES
+from mlirfuse.kernels.attention.heuristics import MAX_OVERLAPPED_HEAD, WARPGROUP_QUERIES
 from mlirfuse.kernels.attention.problem import OVERLAPPED_SM90, AttentionConfig
 from mlirfuse.kernels.codegen.tile_writer import returned
 from mlirfuse.kernels.plan import Extent, Plan
@@ -21,6 +21,7 @@ def can_run(analysis: AttentionAnalysis, config: AttentionConfig, target: Target
         config.kernel == OVERLAPPED_SM90
         and config.block_m == WARPGROUP_QUERIES
         and config.num_warps == sm90_source.WARPS_PER_WARPGROUP
+        and analysis.sizes.v_head_size <= MAX_OVERLAPPED_HEAD
         and sm90_source.can_run(analysis, target)
     )
 

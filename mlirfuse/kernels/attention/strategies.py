@@ -73,6 +73,8 @@ def _fitted(
     if specialized and (
         _pads_too_much(analysis.sizes.queries) or _is_partial(analysis.sizes.keys, config)
     ):
+        if problem.head_size > heuristics.MAX_OVERLAPPED_HEAD:
+            return plain
         return dataclasses.replace(
             config, kernel=OVERLAPPED_SM90, block_m=WARPGROUP_QUERIES, block_n=64, num_warps=4
         )

@@ -30,7 +30,7 @@ class AttentionSpec:
       v_stride: elements between neighboring values.
       y_stride: elements between neighboring rows of the result.
       block_n: keys of a block.
-      head_size: columns of a tile, 64 or 128.
+      head_size: columns of a tile: 64, 128 or 256.
       head_elements: elements of a query, key or value; tiles have zeros behind them.
       query_tail: whether the last tile of queries may be partial.
       key_tail: whether the last block of keys may be partial.
@@ -60,6 +60,12 @@ class AttentionSpec:
 def attention_spec(**fields):
     """An `AttentionSpec`, in a kernel's source."""
     return AttentionSpec(**fields)
+
+
+@gluon.constexpr_function
+def query_buffers(head_size):
+    """Tiles of queries in shared memory for each consumer: one of long heads, whose blocks fill it."""
+    return 1 if head_size > 128 else 2
 
 
 @gluon.constexpr_function

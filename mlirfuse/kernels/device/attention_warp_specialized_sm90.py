@@ -32,6 +32,7 @@ from mlirfuse.kernels.device.attention_softmax_sm90 import (
     normalize,
     num_key_blocks,
     offsets_of_head,
+    query_buffers,
     rescale,
     row_indices,
     row_offset,
@@ -63,7 +64,7 @@ def attention(q, k, v, y, sizes, head_offsets: gl.constexpr, spec: gl.constexpr)
     See `attention_overlapped_sm90.attention`.
     """
     buffers = (
-        allocate_buffers(q, 2 * NUM_BUFFERS, BLOCK_M, spec),
+        allocate_buffers(q, 2 * query_buffers(spec.head_size), BLOCK_M, spec),
         allocate_buffers(k, NUM_BUFFERS, spec.block_n, spec),
         allocate_buffers(v, NUM_BUFFERS, spec.block_n, spec),
     )
@@ -119,6 +120,7 @@ def _head_and_tile(index, sizes, spec: gl.constexpr):
 def _producer(q, k, v, sizes, head_offsets: gl.constexpr, buffers, full, empty, spec: gl.constexpr):
     """Loads tiles and blocks into buffers as they become empty."""
     block_n: gl.constexpr = spec.block_n
+    num_tiles: gl.constexpr = query_buffers(spec.head_size)
     iteration = 0
     for index in range(_num_rounds(sizes)):
         head, tile = _head_and_tile(index, sizes, spec)
@@ -135,9 +137,9 @@ def _producer(q, k, v, sizes, head_offsets: gl.constexpr, buffers, full, empty, 
             if block == 0:
                 first = tile * (2 * BLOCK_M)
                 q_tile = q + (q_start + row_offset(first, spec.q_stride, spec))
-                buffer = 2 * (index % NUM_BUFFERS)
+                buffer = 2 * (index % num_tiles)
                 queries_left = sizes[1] - first
-                _wait_empty(empty[0], index)
+                _wait_empty(empty[0], index, num_tiles)
                 _load_rows(
                     buffers[0].index(buffer),
                     q_tile,
@@ -155,7 +157,7 @@ def _producer(q, k, v, sizes, head_offsets: gl.constexpr, buffers, full, empty, 
                     spec.query_tail,
                     spec,
                 )
-                _arrive_full(full[0], index)
+                _arrive_full(full[0], index, num_tiles)
             v_block = v + (v_start + row_offset(start, spec.v_stride, spec))
             _wait_empty(empty[2], iteration)
             v_buffer = buffers[2].index(iteration % NUM_BUFFERS)
@@ -207,30 +209,30 @@ def _load_partial(buffer, first, stride: gl.constexpr, rows_left, spec: gl.const
 
 
 @gluon.jit
-def _wait_empty(barriers, iteration):
-    """Waits until the consumers have left the buffer of an iteration."""
-    barrier = barriers.index(iteration % NUM_BUFFERS)
-    mbarrier.wait(barrier, ((iteration // NUM_BUFFERS) & 1) ^ 1)
+def _wait_empty(barriers, iteration, count: gl.constexpr = NUM_BUFFERS):
+    """Waits until the consumers have left the buffer, of `count`, of an iteration."""
+    barrier = barriers.index(iteration % count)
+    mbarrier.wait(barrier, ((iteration // count) & 1) ^ 1)
 
 
 @gluon.jit
-def _arrive_full(barriers, iteration):
+def _arrive_full(barriers, iteration, count: gl.constexpr = NUM_BUFFERS):
     """Arrives once all that was loaded for an iteration is in shared memory."""
-    async_copy.mbarrier_arrive(barriers.index(iteration % NUM_BUFFERS), increment_count=False)
+    async_copy.mbarrier_arrive(barriers.index(iteration % count), increment_count=False)
 
 
 @gluon.jit
-def _wait_full(barriers, iteration, pred):
+def _wait_full(barriers, iteration, pred, count: gl.constexpr = NUM_BUFFERS):
     """Waits until the buffer of an iteration is loaded, where `pred` holds."""
-    barrier = barriers.index(iteration % NUM_BUFFERS)
-    mbarrier.wait(barrier, (iteration // NUM_BUFFERS) & 1, pred=pred)
+    barrier = barriers.index(iteration % count)
+    mbarrier.wait(barrier, (iteration // count) & 1, pred=pred)
     fence_async_shared()
 
 
 @gluon.jit
-def _arrive_empty(barriers, iteration):
+def _arrive_empty(barriers, iteration, count: gl.constexpr = NUM_BUFFERS):
     """Leaves the buffer of an iteration to the producer."""
-    mbarrier.arrive(barriers.index(iteration % NUM_BUFFERS), count=1)
+    mbarrier.arrive(barriers.index(iteration % count), count=1)
 
 
 @gluon.jit
@@ -247,6 +249,7 @@ def _consumer(
     """Computes 64 queries of each tile as blocks are loaded."""
     row = row_indices(0, BLOCK_M, spec.head_size)
     element = element_indices(spec.head_size)
+    num_tiles: gl.constexpr = query_buffers(spec.head_size)
     iteration = 0
     if consumer == 1:
         _end_turn(consumer)
@@ -255,9 +258,9 @@ def _consumer(
         _, _, _, y_start = offsets_of_head(head, sizes, head_offsets, spec)
         first = tile * (2 * BLOCK_M) + consumer * BLOCK_M
         num_blocks = num_key_blocks(tile, 2 * BLOCK_M, sizes, spec)
-        q_tile = buffers[0].index(2 * (index % NUM_BUFFERS) + consumer)
+        q_tile = buffers[0].index(2 * (index % num_tiles) + consumer)
         query, accumulator, row_max, row_sum = initial_state(first, spec)
-        _wait_full(full[0], index, True)
+        _wait_full(full[0], index, True, num_tiles)
         _wait_full(full[1], iteration, True)
         last = (num_blocks - 1) * spec.block_n
         k_buffer = buffers[1].index(iteration % NUM_BUFFERS)
@@ -288,7 +291,7 @@ def _consumer(
         accumulator = normalize(accumulator, row_sum, spec)
         q_tile.store(accumulator.to(y.dtype.element_ty))
         result = q_tile.load(copy_layout(spec.head_size))
-        _arrive_empty(empty[0], index)
+        _arrive_empty(empty[0], index, num_tiles)
         y_mask = None
         if spec.query_tail:
             y_mask = row < sizes[1] - first

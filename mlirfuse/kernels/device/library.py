@@ -192,6 +192,49 @@ def meet(counter, arrived):
 
 
 @triton.jit
+def send(pointers, tile, turn, mask):
+    """Writes numbers of f32 for other CTAs that run at the same time, each in one word with a turn.
+
+    A word is whole in memory, so who sees the turn sees the number, without a barrier.
+
+    Args:
+      pointers: to words of i64, which are zero at the start of the kernel.
+      tile: the numbers.
+      turn: when they are read: above 0, and above those of all words before.
+      mask: which ones to write.
+    """
+    bits = tile.to(tl.float32).to(tl.int32, bitcast=True).to(tl.int64) & 0xFFFFFFFF
+    tl.atomic_xchg(pointers, bits | (tl.cast(turn, tl.int64) << 32), mask=mask, sem="relaxed")
+
+
+@triton.jit
+def words(pointers):
+    """The words of `send` that are in memory now."""
+    return tl.load(pointers, volatile=True)
+
+
+@triton.jit
+def part_of_words(pointers, turn, mask):
+    """The words of `send` that are in memory now; zeros of a turn where the mask is false."""
+    return tl.load(pointers, mask=mask, other=tl.cast(turn, tl.int64) << 32, volatile=True)
+
+
+@triton.jit
+def are_late(sent, turn):
+    """Which words of `send` are not those of a turn yet."""
+    return (sent >> 32) != turn
+
+
+@triton.jit
+def numbers(sent, count: tl.constexpr):
+    """The first numbers of words of `send`, in f32; the others are zeros."""
+    found = sent.to(tl.int32).to(tl.float32, bitcast=True)
+    if count < sent.shape[0]:
+        found = tl.sum(tl.reshape(found, [sent.shape[0] // count, count]), 0)
+    return found
+
+
+@triton.jit
 def sums_of_columns(a, b, c, d, threads: tl.constexpr):
     """The sums of four tiles [K, N] over K, as tiles [1, N], which warps exchange together.
 

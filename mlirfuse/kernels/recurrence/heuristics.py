@@ -42,22 +42,22 @@ MIN_ROW_COLUMNS = 8
 ROW_WARPS = (NUM_WARPS, 8, 16)
 """Warps of a CTA with one row: as few as hold the weights, for they exchange their sums in each
 iteration. Of an LSTM of 64x59 f32 it took 0.6 us on an H200 with four warps and 1.0 with eight, of
-a GRU of 2x256 f32 1.4 us in 16 CTAs of four and 2.3 in eight of eight."""
+an LSTM of 1x512 f32 with 8 columns in a CTA 1.3 us with four, 1.5 with eight, 1.9 with sixteen."""
 
 ROWS_PER_SM = 2
 """Rows of states for each SM up to which CTAs have one row; an estimate: tiles of sixteen rows took
 1.1 to 5 us for an iteration of such cells on an H200."""
 
 ROW_WAVES = {16: 1, 32: 2}
-"""Bits of the operands -> CTAs of rows that several share, for each SM, at most.
+"""Bits of the operands -> turns in which the CTAs of rows that several share run, at most.
 
 Tiles of sixteen rows read their weights from the L2 cache in each iteration, and compute products
-of f32 as three of TF32. Microseconds of an iteration on an H100, with tiles of sixteen rows and
-with rows of several CTAs:
+of f32 as three of TF32. Microseconds of an iteration, with tiles of sixteen rows on an H100 and
+with rows of several CTAs on an H200:
 
-    GRU of 1x417 f32     17.0   2.1        LSTM of 10x256 f16    3.7   2.4
-    LSTM of 1x512 f32    11.3   3.1        GRU of 3x300 f16      3.8   2.4
-    LSTM of 32x256 f32   10.4   4.7        RNN of 4x192 f32      3.0   1.4, 1.0 in one CTA
+    GRU of 1x417 f32     17.0               LSTM of 8x256 f16     3.7   1.2
+    LSTM of 1x512 f32    11.3   1.3         GRU of 3x300 f16      3.8   1.3
+    LSTM of 32x256 f32   10.4   4.4         RNN of 8x704 f32            1.7
 """
 
 PADDED_K = 1.125
@@ -129,22 +129,35 @@ def _of_one_cta(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig 
 
 
 def _of_several_ctas(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
-    """That of CTAs with the most columns of a row that the fewest warps hold.
+    """That of CTAs with some columns of a row, of the fewest warps.
 
-    Those of the most warps are for rows whose CTAs do not all run at a time.
+    They have the fewest columns with which each SM has one CTA, else the most that registers hold.
     """
-    gpu = gpu_of(target)
-    most, depth = ROW_WAVES.get(problem.operand_bits, 0) * gpu.num_sms, _depth(problem)
-    for warps in ROW_WARPS:
-        limit = most if warps == ROW_WARPS[-1] else min(most, gpu.num_sms)
-        columns = power_of_two(problem.columns) // 2
-        while columns >= MIN_ROW_COLUMNS:
-            tiles = -(-problem.columns // columns)
-            holds = _weight_bytes(problem, columns, depth) <= most_held(warps, target)
-            if holds and tiles <= most_waiting(target) and tiles * problem.rows <= limit:
-                return RecurrenceConfig(1, columns, depth, warps, 1)
-            columns //= 2
+    sms = gpu_of(target).num_sms
+    for waves in range(1, ROW_WAVES.get(problem.operand_bits, 0) + 1):
+        for warps in ROW_WARPS:
+            depth = _depth(problem, warps * gpu_of(target).warp_size)
+            fitting = []
+            columns = MIN_ROW_COLUMNS
+            while columns < problem.columns:
+                tiles = -(-problem.columns // columns)
+                size = _weight_bytes(problem, columns, depth)
+                if tiles <= most_waiting(target) and size <= most_held(warps, target):
+                    fitting.append((columns, tiles * problem.rows, _per_sm(size, warps, target)))
+                columns *= 2
+            few = [columns for columns, ctas, _ in fitting if ctas <= sms]
+            all_run = [columns for columns, ctas, each in fitting if ctas <= waves * each * sms]
+            if all_run:
+                return RecurrenceConfig(1, (few or all_run[-1:])[0], depth, warps, 1)
     return None
+
+
+def _per_sm(weight_bytes: int, warps: int, target: Target) -> int:
+    """CTAs of an SM, by the registers that hold so many bytes of weights."""
+    gpu = gpu_of(target)
+    threads = warps * gpu.warp_size
+    registers = weight_bytes * 8 // FLOAT_BITS // threads + OTHER_REGISTERS
+    return max(1, gpu.registers_per_sm // (threads * registers))
 
 
 def most_held(warps: int, target: Target) -> int:
@@ -155,11 +168,16 @@ def most_held(warps: int, target: Target) -> int:
     return each * threads * FLOAT_BITS // 8
 
 
-def _depth(problem: RecurrenceProblem) -> int:
-    """The largest parts of K of which few elements are padding."""
-    depth = LEAST_DOT
+def _depth(problem: RecurrenceProblem, least: int = LEAST_DOT) -> int:
+    """The largest parts of K of which few elements are padding.
+
+    Args:
+      problem: the problem.
+      least: elements of a part, at least: threads of CTAs that receive one each.
+    """
+    depth = min(least, power_of_two(problem.k))
     while 2 * depth <= power_of_two(problem.k) and _padded(problem, 2 * depth) <= max(
-        PADDED_K * problem.k, _padded(problem, LEAST_DOT)
+        PADDED_K * problem.k, _padded(problem, depth)
     ):
         depth *= 2
     return depth

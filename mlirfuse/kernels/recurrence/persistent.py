@@ -31,6 +31,7 @@ from mlirfuse.kernels.codegen.indices import Index, linear
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
+from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan, Workspace
 from mlirfuse.kernels.recurrence.analysis import (
     COLUMN,
@@ -49,6 +50,9 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 ENTRY = "recurrence_kernel"
+
+WORD = "i64"
+"""Type of what CTAs of one row send: a number of f32, and the iteration that it is for."""
 
 Argument = tuple[str, str]
 """Name and type of an argument of a kernel."""
@@ -70,11 +74,10 @@ class _Kernel:
         self.target = target
         self.problem = problem_of(analysis)
         self.column_tiles = config.column_tiles(analysis.columns)
+        # The one CTA of a row has its states as a whole.
+        in_parts = self.column_tiles > 1 or config.block_k == config.block_columns
         self.findings = Findings(
-            shares=self.column_tiles > 1,
-            in_registers=config.has_one_row
-            and self.column_tiles == 1
-            and config.block_k == config.block_columns,
+            shares=self.column_tiles > 1, in_rows=config.has_one_row and in_parts
         )
         self._before: dict[Read, str] = {}
         self.tiles = self._tiles()
@@ -127,13 +130,15 @@ class _Kernel:
         for number, state in enumerate(analysis.states):
             if state.result in analysis.results:
                 self._store(self._pointer(state.result), state.result, analysis.main, f"s{number}")
-        kinds = [ops.element_type(value) for value in self._shared]
-        spaces = [Workspace(2 * self._elements, kind) for kind in kinds]
+        kinds = [WORD if self._sends else ops.element_type(value) for value in self._shared]
+        spaces = [Workspace(2 * self._elements, kind, zeroed=self._sends) for kind in kinds]
         shared = [(f"w{n}", POINTERS[kind]) for n, kind in enumerate(kinds)]
-        counters = []
-        if self._meets:
+        zeroed: list[Argument] = []
+        if self._sends:
+            zeroed, shared = shared, []
+        elif self._meets:
             spaces.append(Workspace(row_tiles, "i32", zeroed=True))
-            counters.append(("counters", POINTERS["i32"]))
+            zeroed.append(("counters", POINTERS["i32"]))
         found = self.tiles.plan(
             ENTRY,
             writer.lines,
@@ -146,9 +151,9 @@ class _Kernel:
                 num_stages=config.num_stages,
             ),
             problem=self.problem,
-            text=functools.partial(_text, counters, shared),
+            text=functools.partial(_text, zeroed, shared),
         )
-        arguments = _arguments(counters, found.program.arguments, shared)
+        arguments = _arguments(zeroed, found.program.arguments, shared)
         program = dataclasses.replace(found.program, arguments=tuple(arguments))
         return dataclasses.replace(found, program=program, workspaces=tuple(spaces))
 
@@ -167,12 +172,18 @@ class _Kernel:
     @property
     def _shared(self) -> list[ir.Value]:
         """The states, and values of an iteration, that memory holds for contractions."""
-        return [] if self.findings.in_registers else list(self.findings.shared)
+        kept = self.findings.in_rows and self.column_tiles == 1
+        return [] if kept else list(self.findings.shared)
+
+    @property
+    def _sends(self) -> bool:
+        """Whether the CTAs of a row send each other words that say which iteration they are of."""
+        return self.findings.in_rows and self.column_tiles > 1
 
     @property
     def _meets(self) -> bool:
         """Whether CTAs wait for each other; those of one tile of columns need not."""
-        return bool(self._shared) and self.column_tiles > 1
+        return bool(self._shared) and self.column_tiles > 1 and not self._sends
 
     def _levels(self) -> list[list[Request]]:
         """The tiles of contractions, those first that need no other ones."""
@@ -195,7 +206,7 @@ class _Kernel:
             self.writer.line(
                 f"s{number} = tl.broadcast_to({tile}, {self.config.tile_shape}).to({kind})"
             )
-            self._share(state.argument, f"s{number}", "0")
+            self._share(state.argument, f"s{number}", "0", "1")
         self._before = {
             read: demand.value(read.value, read.index)
             for read in self.findings.loads
@@ -206,25 +217,64 @@ class _Kernel:
         self._meet("1")
         self.tiles.forget_loads()
 
-    def _share(self, value: ir.Value, tile: str, half: str) -> None:
-        """Writes a tile of a state, or of a value of the iteration, for other CTAs or lanes."""
+    def _share(self, value: ir.Value, tile: str, half: str, turn: str) -> None:
+        """Writes a tile of a state, or of a value of the iteration, for other CTAs or lanes.
+
+        Args:
+          value: the value.
+          tile: its tile.
+          half: the half of its memory.
+          turn: the number of the iteration that reads it, from 1.
+        """
         if value not in self.findings.shared:
             return
-        number = list(self.findings.shared).index(value)
-        if self.findings.in_registers:
-            masked = self.analysis.columns % self.config.block_columns
+        number, masked = (
+            list(self.findings.shared).index(value),
+            self.analysis.columns % self.config.block_columns,
+        )
+        base = f"w{number} + {half} * {self._elements}"
+        if self._sends:
+            mask = "column_mask" if masked else "column >= 0"
+            place = f"{base} + row * {self.analysis.columns} + column"
+            self.writer.line(f"library.send({place}, {tile}, {turn}, {mask})")
+        elif self.findings.in_rows:
             text = f"tl.where(column_mask, {tile}, 0)" if masked else tile
-            self.writer.line(f"w{number}_now = {text}")
+            self.writer.line(f"w{number}_0 = {text}")
         else:
-            base = f"w{number} + {half} * {self._elements}"
             self._store(base, value, self.analysis.main, tile)
+
+    def _receive(self, value: ir.Value, half: str, turn: str) -> None:
+        """Waits for the row of a value, in parts of K, that the CTAs of a row send."""
+        number, writer = list(self.findings.shared).index(value), self.writer
+        depth, columns = self.config.block_k, self.analysis.columns
+        # Each word is of one thread: what another thread reads of it may be older.
+        size = max(depth, self.config.num_warps * gpu_of(self.target).warp_size)
+        starts = range(0, columns, depth)
+        base = f"w{number}_now"
+        writer.line(
+            f"{base} = w{number} + {half} * {self._elements} + group * {columns}"
+            f" + tl.arange(0, {size})"
+        )
+        with writer.captured() as loads:
+            for part, start in enumerate(starts):
+                rest = min(depth, columns - start)
+                guard = f", {turn}, tl.arange(0, {size}) < {rest}" if rest < size else ""
+                load = "library.part_of_words" if guard else "library.words"
+                writer.line(f"w{number}_{part} = {load}({base} + {start}{guard})")
+            late = [f"library.are_late(w{number}_{part}, {turn})" for part in range(len(starts))]
+            writer.line(f"late = tl.max(({' | '.join(late)}).to(tl.int32), 0)")
+        writer.write(loads)
+        with writer.indented("while late > 0:"):
+            writer.write(loads)
+        for part in range(len(starts)):
+            writer.line(f"w{number}_{part} = library.numbers(w{number}_{part}, {depth})[None, :]")
 
     def _meet(self, meetings: str) -> None:
         """Waits until all CTAs of the same rows have written what they share."""
         if self._meets:
             arrived = f"{self.column_tiles} * ({meetings})"
             self.writer.line(f"library.meet(counters + group, {arrived})")
-        elif self._shared:
+        elif self._shared and not self._sends:
             self.writer.line("tl.debug_barrier()")
 
     def _step(self) -> None:
@@ -232,7 +282,7 @@ class _Kernel:
         writer, analysis, levels = self.writer, self.analysis, self._levels()
         # How often the CTAs of the same rows wait for each other.
         per_step = max(1, len(levels))
-        for number, value in enumerate(self._shared):
+        for number, value in enumerate([] if self._sends else self._shared):
             half = "step % 2" if analysis.state_of(value) is not None else "0"
             writer.line(f"w{number}_now = w{number} + {half} * {self._elements}")
         demand = StepDemand(self.tiles, analysis, self.findings)
@@ -242,6 +292,9 @@ class _Kernel:
                 demand.value(read.value, read.index)
             else:
                 demand.define(read.value, read.index, self._before[read])
+        for value in self._shared if self._sends else ():
+            if analysis.state_of(value) is not None:
+                self._receive(value, "(step % 2)", "(step + 1)")
         for level, requests in enumerate(levels):
             if level:
                 self._share_operands(requests, demand)
@@ -264,14 +317,17 @@ class _Kernel:
             writer.line(f"n{number} = tl.broadcast_to({tile}, {self.config.tile_shape}).to({kind})")
         for number, state in enumerate(analysis.states):
             writer.line(f"s{number} = n{number}")
-            self._share(state.argument, f"s{number}", "((step + 1) % 2)")
+            self._share(state.argument, f"s{number}", "((step + 1) % 2)", "(step + 2)")
         self._meet(f"(step + 1) * {per_step} + 1")
 
     def _share_operands(self, requests: Sequence[Request], demand: StepDemand) -> None:
         """Writes the operands of contractions that other contractions computed."""
         for value in dict.fromkeys(demand.operands(request)[0].value for request in requests):
             if self.analysis.state_of(value) is None and value in self.findings.shared:
-                self._share(value, demand.value(value, self.analysis.main), "0")
+                tile = demand.value(value, self.analysis.main)
+                self._share(value, tile, "0", "(step + 1)")
+                if self._sends:
+                    self._receive(value, "0", "(step + 1)")
 
     def _source_index(self, stack: Stack) -> tuple[Index, ...]:
         """The index of a stack's slice, which may have the stack's dimension."""
@@ -296,19 +352,19 @@ class _Kernel:
 
 
 def _arguments(
-    counters: Sequence[Argument], known: Sequence[Argument], shared: Sequence[Argument]
+    zeroed: Sequence[Argument], known: Sequence[Argument], shared: Sequence[Argument]
 ) -> list[Argument]:
-    """Name and type of all arguments: the operands, the counters, the results, the workspaces."""
+    """Name and type of all arguments: operands, zeroed workspaces, results, other workspaces."""
     read = [argument for argument in known if not argument[0].startswith("y")]
-    return [*read, *counters, *known[len(read) :], *shared]
+    return [*read, *zeroed, *known[len(read) :], *shared]
 
 
 def _text(
-    counters: Sequence[Argument],
+    zeroed: Sequence[Argument],
     shared: Sequence[Argument],
     entry: str,
     arguments: Sequence[Argument],
     lines: Sequence[str],
     note: str,
 ) -> str:
-    return text_of(entry, _arguments(counters, arguments, shared), lines, note)
+    return text_of(entry, _arguments(zeroed, arguments, shared), lines, note)

@@ -27,7 +27,7 @@ SUMS = 4
 MAX_HELD_BYTES = 256
 """Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
 
-_DEPENDS = re.compile(r"\b(step|s\d+|w\d+_now)\b")
+_DEPENDS = re.compile(r"\b(step|s\d+|w\d+_(now|\d+))\b")
 """Names that an iteration sets."""
 
 
@@ -114,9 +114,11 @@ class Products:
         self._place_along_k(op, "b", f"{start} + flat // {config.block_columns}")
         self.column_index(f"flat % {config.block_columns}")
 
-    def _of_operands(self) -> StepDemand:
+    def _of_operands(self, part: int = 0) -> StepDemand:
         """The values of operands of contractions, in their own types."""
-        return StepDemand(self._narrow(), self._analysis, self._findings, in_operand=True)
+        return StepDemand(
+            self._narrow(), self._analysis, self._findings, in_operand=True, part=part
+        )
 
     def _k_index(self, op: ir.Operation, side: str, start: str) -> None:
         """Writes the indices along K of one operand, and whether they are in bounds."""
@@ -174,11 +176,11 @@ class Products:
     ) -> None:
         """The products of the one row of a CTA and their sums, of parts of K."""
         writer, config, op = self._writer, self._config, requests[0].op
-        for start in range(0, contracted(op), config.block_k):
+        for part, start in enumerate(range(0, contracted(op), config.block_k)):
             self._k_index(op, "a", str(start))
             if (requests[0], start) not in self._held:
                 self._k_index(op, "b", str(start))
-            inner = self._of_operands()
+            inner = self._of_operands(part)
             columns: dict[str, str] = {}
             for request, name in zip(requests, names, strict=True):
                 a, b = demand.operands(request)

@@ -75,13 +75,14 @@ class Findings:
       loads: tensors from outside that elementwise ops read.
       shared: states, and values of the iteration, that are read at other indices than their own.
       shares: whether other CTAs have written parts of these, past the first cache.
-      in_registers: whether the one CTA of a row keeps these, as long as it contracts whole ones.
+      in_rows: whether the CTAs of one row hold these in registers, in parts of K: the one that
+        computes them, or those that receive them. It is so as long as they contract whole ones.
     """
 
-    def __init__(self, *, shares: bool, in_registers: bool = False) -> None:
+    def __init__(self, *, shares: bool, in_rows: bool = False) -> None:
         """Begins without findings."""
         self.shares = shares
-        self.in_registers = in_registers
+        self.in_rows = in_rows
         self.requests: dict[Request, None] = {}
         self.loads: dict[Read, None] = {}
         self.shared: dict[ir.Value, None] = {}
@@ -102,6 +103,7 @@ class StepDemand(Demand):
         *,
         collects: bool = False,
         in_operand: bool = False,
+        part: int = 0,
     ) -> None:
         """Begins an iteration, or a step of a loop over K.
 
@@ -111,12 +113,14 @@ class StepDemand(Demand):
           findings: those of the first walk, or empty ones for it.
           collects: whether this is the first walk.
           in_operand: whether values are needed for operands of contractions.
+          part: the part of K that is needed.
         """
         super().__init__(tiles, analysis.members)
         self.findings = findings
         self._analysis = analysis
         self._collects = collects
         self._in_operand = in_operand
+        self._part = part
 
     def value(self, value: ir.Value, index: tuple[Index, ...], guard: Guard = ALWAYS) -> str:
         """The tile of a value; see `Demand.value`."""
@@ -194,15 +198,15 @@ class StepDemand(Demand):
         if self._collects:
             own = [part for part in index if axis_of(part) is not None]
             whole = all(part == linear(axis_of(part), 1, 0) for part in own)
-            self.findings.in_registers &= whole and ops.shape(value) == self._analysis.shape
+            self.findings.in_rows &= whole and ops.shape(value) == self._analysis.shape
             return self.tiles.body.name("0")
         known = self._known.get((value, index, guard))
         if known is not None:
             return known
         number = list(self.findings.shared).index(value)
-        if self.findings.in_registers:
+        if self.findings.in_rows:
             kind = ops.element_type(value)
-            found = f"w{number}_now.to({self.tiles.body.types[kind]})"
+            found = f"w{number}_{self._part}.to({self.tiles.body.types[kind]})"
             self._known[value, index, guard] = found
             return found
         pointers, mask = self.pointers(f"w{number}_now", value, index, guard)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 from iree.compiler import ir
 
@@ -101,6 +102,30 @@ def computed_sources(gather: ir.Operation) -> list[ir.Operation]:
         if not fusable_neighbors.is_epilogue_of_compute(op):
             found.append(op)
     return found
+
+
+def with_sources(
+    group: list[ir.Operation], grown: Callable[[list[ir.Operation]], list[ir.Operation]]
+) -> list[ir.Operation]:
+    """A group with the `computed_sources` of its gathers, and what only these use, and so on.
+
+    Args:
+      group: the ops.
+      grown: adds the producers to a group that may be in it.
+    """
+    while True:
+        group = grown(group)
+        members = set(group)
+        found = [
+            source
+            for op in group
+            if is_gather(op)
+            for source in computed_sources(op)
+            if source not in members
+        ]
+        if not found:
+            return group
+        group = [*group, *found]
 
 
 def _num_read(gather: ir.Operation) -> int:
