@@ -12,7 +12,8 @@ samples of two targets differ; with `-m slow` the other pairs run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pytest
 
@@ -25,6 +26,24 @@ EVERY = 4
 def sample(names: Sequence[str], number: int, every: int = EVERY) -> tuple[str, ...]:
     """The names in the sample of a further target, which is the one with that number from 1 on."""
     return tuple(names[number % every :: every])
+
+
+def some(*values: Iterable[object], often: Callable[..., bool]) -> list[object]:
+    """All combinations of values for `parametrize`; those that are not `often` are marked `slow`.
+
+    Args:
+      values: those of each parameter.
+      often: whether a combination runs by default. Each value has to be in one that does.
+    """
+    tables = [tuple(table) for table in values]
+    combinations = list(itertools.product(*tables))
+    kept = [one for one in combinations if often(*one)]
+    for number, table in enumerate(tables):
+        lost = [value for value in table if all(one[number] != value for one in kept)]
+        assert not lost, f"{lost} would be in no test that runs by default"
+    return [
+        pytest.param(*one, marks=() if one in kept else pytest.mark.slow) for one in combinations
+    ]
 
 
 class Runs:

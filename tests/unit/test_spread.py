@@ -2,7 +2,7 @@
 
 import pytest
 
-from helpers.spread import Runs
+from helpers.spread import Runs, some
 
 
 def test_every_case_is_on_every_target_once():
@@ -24,3 +24,14 @@ def test_every_case_is_on_every_target_once():
 def test_further_targets_may_have_fewer_cases():
     runs = Runs(dict.fromkeys("abcd"), ("one", "two"), pipeline="none", further="bd", every=1)
     assert runs.parameters[4:] == [("two", "b"), ("two", "d")]
+
+
+def test_every_value_of_a_combination_runs_by_default():
+    pairs = some("abc", (0, 1), often=lambda letter, number: (letter, number) in SOME)
+    assert [given.values for given in pairs if not given.marks] == SOME
+    assert len(pairs) == 6
+    with pytest.raises(AssertionError, match=r"\['c'\] would be in no test"):
+        some("abc", (0, 1), often=lambda letter, number: letter != "c")
+
+
+SOME = [("a", 0), ("b", 1), ("c", 0)]
