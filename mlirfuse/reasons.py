@@ -31,7 +31,8 @@ class Reason(enum.Enum):
     TARGET_OFF = (
         "target_off",
         "the pass is off by default on this target because it was measured not to pay there",
-        "switch it on with --enable-pass",
+        "switch it on with --enable-pass, and where it still does not pay force it with"
+        " --must-fuse",
     )
     NUMERICS_LIMIT = (
         "numerics_limit",

@@ -1,3 +1,6 @@
+import collections
+import gc
+import itertools
 import os
 
 import iree.runtime as rt
@@ -37,6 +40,31 @@ def pytest_collection_modifyitems(items):
     """Puts long modules first; `--dist loadfile --no-loadscope-reorder` gives them out in order."""
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+def pytest_collection_finish():
+    """Leaves what is imported by now to no garbage collection: PyTorch alone has a million objects.
+
+    Each collection would take tenths of a second, and tests that compile cause many.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter):
+    """With `--durations`, the seconds of each folder and of the longest modules."""
+    count = terminalreporter.config.option.durations
+    if count is None:
+        return
+    folders, modules = collections.Counter(), collections.Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            module = report.nodeid.partition("::")[0]
+            modules[module] += report.duration
+            folders[os.path.dirname(module)] += report.duration
+    terminalreporter.section("seconds of folders and modules")
+    for name, seconds in [*folders.most_common(), *modules.most_common(count or None)]:
+        terminalreporter.write_line(f"{seconds:8.1f} s  {name}")
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import faulthandler
 import json
 import math
 import shutil
@@ -23,9 +24,11 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from benchmarks import results
@@ -60,6 +63,8 @@ MIN_MINUTES = 1.5
 
 def main(arguments: Sequence[str]) -> int:
     """Runs the suite."""
+    if not faulthandler.is_enabled():
+        faulthandler.enable(sys.__stderr__)  # a crash of this process shows where
     given = _arguments(arguments)
     target = targets.parse(given.target)
     record = given.results / RECORDS.get(target.name, f"tune_{target.name}.json")
@@ -164,10 +169,14 @@ class Suite:
         (folder / "model").mkdir(parents=True, exist_ok=True)
         stored = Stored(executor.share(), Store(folder))
         print(f"{name}: begins", file=sys.stderr, flush=True)
+        self._begun(name)
         try:
             row = self._tuned(name, stored, folder, minutes)
         except MlirfuseError as error:
             row = {"model": name, "error": str(error)}
+        except Exception as error:
+            traceback.print_exc()
+            row = {"model": name, "error": f"{type(error).__name__}: {error}"}
         row["device"] = self.record["device"]
         row["seconds"] = round(time.monotonic() - began, 1)
         self._add(row, recorded_seconds(folder / RESULTS))
@@ -205,6 +214,10 @@ class Suite:
             **section.result,
             "settings": [f"{e.setting} ({e.speedup:.3f})" for e in section.entries],
         }
+        if refused := {**found.failed, **found.wrong}:
+            row["refused"] = refused
+            for settings, reason in refused.items():
+                print(f"{name}: {settings}: {reason}", file=sys.stderr, flush=True)
         if given.exhaustive:
             search = Search(opened.problem, stored)
             row["exhaustive"] = _exhaustive(search, found, given.exhaustive)
@@ -229,7 +242,20 @@ class Suite:
             batch_bytes=BATCH_BYTES,
         )
 
+    def _begun(self, name: str) -> None:
+        """Writes a row that stays if this process dies; an earlier row of the model stays, too."""
+        if all(row["model"] != name for row in self.record["rows"]):
+            device = self.record["device"]
+            self._put({"model": name, "error": "the suite died in this model", "device": device})
+
     def _add(self, row: dict[str, Any], times: Mapping[str, Sequence[float]]) -> None:
+        self._put(row, times)
+        print(json.dumps(row), flush=True)
+
+    def _put(
+        self, row: dict[str, Any], times: Mapping[str, Sequence[float]] = MappingProxyType({})
+    ) -> None:
+        """Writes the record with a row in place of the one of the same model."""
         with self._lock:
             rows = [r for r in self.record["rows"] if r["model"] != row["model"]]
             order = {name: index for index, name in enumerate(MODELS)}
@@ -239,7 +265,6 @@ class Suite:
             for kind, seconds in times.items():
                 self.record["seconds"][kind] += seconds
             _write(self._path, self.record)
-            print(json.dumps(row), flush=True)
 
 
 def _record(target: Target, path: Path) -> dict[str, Any]:

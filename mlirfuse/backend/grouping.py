@@ -21,6 +21,7 @@ from mlirfuse.pipelines.faults import DATA_TILING, GRAPH, GROUPS, REPAIRS, REQUE
 from mlirfuse.pipelines.must_fuse import MustFuse
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.structured.ir import data_tiling, marks, ops
+from mlirfuse.support import dialect_modules
 from mlirfuse.targets.base import Target
 
 _CONSTANTS = frozenset({"arith.constant", "tensor.empty"})
@@ -97,6 +98,7 @@ def group(
       UsageError, PassFailedError, MustFuseError: as `containment.run`.
     """
     faults = (faults or Faults()) if options.feature("fallback") else None
+    dialect_modules.add()
     with ir.Context():
         module = ir.Module.parseFile(os.fspath(source))
         fused, report = containment.run(

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import os
 import pickle
-import signal
 import sys
 import traceback
 from collections.abc import Mapping
@@ -31,7 +30,7 @@ from mlirfuse.pipelines.faults import Faults
 from mlirfuse.pipelines.pass_run import Observer
 from mlirfuse.pipelines.resolve import resolve
 from mlirfuse.plugins import registry
-from mlirfuse.support import module_process, stages, temporary
+from mlirfuse.support import exit_code, module_process, stages, temporary
 from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
@@ -124,12 +123,7 @@ def _run(folder: Path, foreign: tuple[str, ...]) -> Mapping[str, Any]:
 
 def _message(error: CompileFailedError, name: str, foreign: tuple[str, ...]) -> str:
     code = error.returncode
-    how = f"ended with exit code {code}"
-    if code is not None and code < 0:
-        try:
-            how = f"died with {signal.Signals(-code).name}"
-        except ValueError:
-            how = f"died with signal {-code}"
+    how = "did not start" if code is None else exit_code.how(code)
     last = next((line for line in reversed(error.diagnostics.splitlines()) if line.strip()), "")
     reason = f": {last.strip()}" if code == 1 and last else ""
     if name in foreign:

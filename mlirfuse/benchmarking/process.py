@@ -8,13 +8,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
 
 from mlirfuse.benchmarking.messages import json_lines
 from mlirfuse.benchmarking.timing import turn_times, warm
-from mlirfuse.support import module_process, watchdog
+from mlirfuse.support import exit_code, module_process, watchdog
 
 BURST_SECONDS = 0.05
 """Approximate total time of the timed calls of a burst."""
@@ -42,11 +43,13 @@ class Process:
     def __init__(
         self, worker: str, request: Mapping[str, Any], environment: Mapping[str, str]
     ) -> None:
+        # A pipe that nobody reads would block the process.
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, *module_process.arguments(worker)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._said,
             env={**os.environ, **environment},
             start_new_session=True,
         )
@@ -93,13 +96,17 @@ class Process:
             self._process.stdin.flush()
 
     def end(self) -> str:
-        """Ends the process; returns the reason why it gave no answer."""
+        """Ends the process; returns the reason why it gave no answer, with its last line."""
         if not self._late:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ENDING_SECONDS)
         code = self._process.poll()
+        line = exit_code.last_line(self._said)
         self.close()
-        return "no answer in time" if code is None else f"its process ended with {code}"
+        if code is None:
+            return "no answer in time"
+        how = f"its process {exit_code.how(code)}"
+        return f"{how}: {line}" if line else how
 
     def close(self) -> None:
         """Ends the process and what it started."""
@@ -109,6 +116,7 @@ class Process:
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+        self._said.close()
 
 
 @contextlib.contextmanager

@@ -173,7 +173,10 @@ def _placed(
 
 def _where(kernel: FinalKernel) -> str:
     """The layers of a kernel and its last source line."""
-    layers = ", ".join(dict.fromkeys(name.replace("/", ".") for name in kernel.layers if name))
+    names = list(dict.fromkeys(name.replace("/", ".") for name in kernel.layers if name))
+    layers = ", ".join(names)
+    if names and not all(kernel.layers):
+        layers += " and ops outside of layers,"
     places = [place for place in kernel.ops if place != "-"]
     line = f"at {places[-1]}" if places else ""
     return place(" ".join(filter(None, (layers, line))))

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from mlirfuse.boundaries import Boundary, BoundaryReason
-from mlirfuse.core import Reason, Report
+from mlirfuse.core import Decision, Reason, Report
 from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.final_kernels import IREE, FinalKernel, Operand, moved_bytes
 
@@ -28,15 +28,14 @@ _NUMBER = re.compile(r"_dispatch_\d+")
 _NOT_COMPILED = "no kernels: the program was not compiled, or by an older mlirfuse\n"
 
 
-def op_runs(kernel: FinalKernel) -> list[str]:
-    """The source ops of a kernel as `name at location (layer)`; repetitions are counted."""
+def op_runs(item: FinalKernel | Decision) -> list[str]:
+    """The ops of a kernel or a candidate as `name at location (layer)`; repetitions are counted."""
     lines = []
-    layers = kernel.layers or ("",) * len(kernel.ops)
-    entries = zip(kernel.op_names, kernel.ops, layers, strict=True)
+    entries = itertools.zip_longest(item.op_names, item.ops, item.layers)
     for (name, location, layer), run in itertools.groupby(entries):
-        count = len(list(run))
-        where = "" if location == "-" or location.endswith(f":{_dotted(layer)}") else location
-        parts = [name, f"at {where}" if where else "", f"({_dotted(layer)})" if layer else ""]
+        count, part, at = len(list(run)), _dotted(layer or ""), location or "?"
+        where = "" if at == "-" or (part and at.endswith(f":{part}")) else at
+        parts = [name or "?", f"at {where}" if where else "", f"({part})" if part else ""]
         times = f" (x{count})" if count > 1 else ""
         lines.append(place(" ".join(filter(None, parts)) + times))
     return lines

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import io
-import itertools
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from mlirfuse.core import Candidate, Decision, Kind, Reason, Report
-from mlirfuse.explain.kernels import kernel_lines, scheduled_lines
+from mlirfuse.explain.kernels import kernel_lines, op_runs, scheduled_lines
 from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.explain.profile_lines import profile_lines
 from mlirfuse.explain.ranking import ranked
@@ -48,22 +47,6 @@ def match_name(decision: Decision) -> str:
     if decision.match is None:
         return printable(decision.pass_name)
     return f"{printable(decision.pass_name)} match {decision.match}"
-
-
-def ops_of(decision: Decision) -> list[tuple[str, str]]:
-    """Name and location of each op of a candidate, safe to print."""
-    pairs = itertools.zip_longest(decision.op_names, decision.ops, fillvalue="?")
-    return [(printable(name), place(location)) for name, location in pairs]
-
-
-def op_runs(decision: Decision) -> list[str]:
-    """The ops of a candidate as `name at location`; consecutive repetitions are counted."""
-    lines = []
-    for (name, location), run in itertools.groupby(ops_of(decision)):
-        count = len(list(run))
-        where = "" if location == "-" else f" at {location}"
-        lines.append(f"{name}{where}" + (f" (x{count})" if count > 1 else ""))
-    return lines
 
 
 def op_chain(decision: Decision, limit: int = _MAX_OPS_SHOWN) -> str:

@@ -83,6 +83,8 @@ class Savings:
         parts = [f"{byte_size(decision.bytes_saved)} of traffic"] if decision.bytes_saved else []
         if time := self.time(decision):
             parts.append(time if self.in_time else f"{time} by time")
+        if parts and parts[0].startswith("rank"):
+            parts.insert(0, "no traffic")
         return f"saves {', '.join(parts)}" if parts else "saves nothing: stock IREE fuses it"
 
     def notes(self) -> Iterator[str]:

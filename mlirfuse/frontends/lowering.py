@@ -27,6 +27,7 @@ from mlirfuse.frontends.narrow_integers import widen_conversions
 from mlirfuse.frontends.small_arguments import expand_near_zero
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.frontends.window_ends import crop_to_windows
+from mlirfuse.support import dialect_modules
 from mlirfuse.support.subprocess import run_tool
 
 if TYPE_CHECKING:
@@ -103,6 +104,7 @@ def lower(
     )
     if unlowered.parent == path.parent:
         unlowered.unlink()
+    dialect_modules.add()
     with ir.Context():
         module, changed = _repaired(lowered, source, input_type, frontend)
         name, inputs, outputs = read_signature(module, function, source)

@@ -16,6 +16,7 @@ from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.weights import INLINE_BYTES, Weights
+from mlirfuse.support import dialect_modules
 from mlirfuse.support.shapes import Shape
 from mlirfuse.support.signature import TensorSpec
 
@@ -336,6 +337,7 @@ def _write(
             text = weights.add(tensor.name, arrays[tensor.name], tensor_type)
             return ir.Attribute.parse(text)
 
+    dialect_modules.add()
     context = ir.Context()
     info = onnx_importer.ModelInfo(model)
     module = info.create_module(context=context)

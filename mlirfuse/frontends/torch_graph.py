@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mlirfuse.core import ImportFailedError
 from mlirfuse.frontends import torch_batches
 from mlirfuse.frontends.imported import ImportedModel
+from mlirfuse.frontends.torch_importer import tensor_key
 from mlirfuse.frontends.torch_layout import memory_order
-from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx, tensor_key
+from mlirfuse.frontends.torch_program import has_f64_tensors, lower_fx
 from mlirfuse.support.signature import inverse
 
 if TYPE_CHECKING:

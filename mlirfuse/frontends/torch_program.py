@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import gc
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.core import CallError, ImportFailedError
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
@@ -18,21 +17,26 @@ from mlirfuse.frontends.torch_complex import fold_parts, split_complex
 from mlirfuse.frontends.torch_convolutions import lower_convolutions
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
+from mlirfuse.frontends.torch_importer import TensorKey, importer_classes
 from mlirfuse.frontends.torch_indices import wrap_indices
 from mlirfuse.frontends.torch_nodes import CurrentNode
 from mlirfuse.frontends.torch_scalars import round_compared, widen_scalars
 from mlirfuse.frontends.torch_scans import lower_scans
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
-from mlirfuse.frontends.weights import INLINE_BYTES, Weights
-from mlirfuse.marks import LAYER, of_metadata
+from mlirfuse.frontends.weights import Weights
+from mlirfuse.support import dialect_modules
 from mlirfuse.support.calling import Leaf, Parameter, describe
 from mlirfuse.support.signature import DynamicSize
-from mlirfuse.support.tensor_bytes import bytes_of
 
 if TYPE_CHECKING:
     import torch
     from iree.compiler import ir
+
+
+COLLECTED_BYTES = 64 << 20
+"""Bytes of constants from which the garbage of an import is collected at once. That takes some
+tenths of a second, for all objects of PyTorch; a small program may wait."""
 
 
 def lower_fx(
@@ -63,6 +67,7 @@ def lower_fx(
     weights = Weights()
     workdir = WorkDirectory()
     unlowered = Path(workdir.name, "imported.mlirbc")
+    dialect_modules.add()
     context = ir.Context()
     current = CurrentNode()
     replace_empty(program.graph)
@@ -86,7 +91,8 @@ def lower_fx(
         raise ImportFailedError(message, op=current.op, place=current.place) from error
     finally:
         del context
-        gc.collect()
+        if weights.nbytes >= COLLECTED_BYTES:
+            gc.collect()  # the importer and the exported program are in cycles
     return lower(
         workdir,
         unlowered,
@@ -97,15 +103,6 @@ def lower_fx(
         weights=weights,
         timeout=timeout,
     )
-
-
-TensorKey: TypeAlias = tuple[Any, ...]
-"""Tells the memory of a tensor from that of others."""
-
-
-def tensor_key(tensor: torch.Tensor) -> TensorKey:
-    """The key of a tensor: equal for tensors of the same memory, type and layout."""
-    return tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tuple(tensor.stride())
 
 
 def _fx_module(
@@ -126,80 +123,15 @@ def _fx_module(
       current: is told of each node before it is imported.
       parameters: as for `lower_fx`.
     """
-    import numpy as np
     import torch
-    from iree.compiler import ir
     from iree.compiler.extras import fx_importer
 
     _add_unsigned_types()
-    attributes: dict[tuple[Any, ...], ir.Attribute] = {}
-
-    class Hooks(fx_importer.FxImporterHooks):  # type: ignore[misc]
-        def resolve_literal(self, importer: Any, literal: Any, info: Any) -> ir.Value | None:
-            if not isinstance(literal, torch.Tensor) or literal.layout != torch.strided:
-                return None
-            if literal.dtype.is_complex:
-                return self.complex(importer, literal, info)
-            if literal.numel() < 2 or literal.dtype == torch.bool:
-                return None
-            if literal.dtype == torch.float64:
-                # IREE converts it to float32, in inline data but not in resources.
-                array = np.ascontiguousarray(literal.detach().cpu().numpy())
-                return self.literal(importer, literal, ir.DenseElementsAttr.get(array))
-            small = literal.nbytes < INLINE_BYTES
-            if small and literal.dtype != torch.bfloat16:
-                return None
-            key = tensor_key(literal)
-            if key in parameters and key not in attributes:
-                tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
-                text = weights.add_parameter(parameters[key], tensor_type)
-                attributes[key] = ir.Attribute.parse(text)
-            if key not in attributes:
-                array = bytes_of(literal).numpy()
-                name = info.input_spec.target if info is not None else "constant"
-                tensor_type = str(fx_importer.create_mlir_tensor_type(literal))
-                # Small constants become parts of dispatches, where IREE supports no bf16 resource
-                # on the CPU; the importer would make one.
-                text = (
-                    f'dense<"0x{array.tobytes().hex()}"> : {tensor_type}'
-                    if small
-                    else weights.add(name, array, tensor_type)
-                )
-                attributes[key] = ir.Attribute.parse(text)
-            return self.literal(importer, literal, attributes[key])
-
-        def resolve_input(self, importer: Any, value: Any, info: Any) -> ir.Value | None:
-            return self.resolve_literal(importer, value, info)
-
-        def complex(self, importer: Any, literal: torch.Tensor, info: Any) -> ir.Value:
-            # IREE 3.13 cannot evaluate an expression of complex constants.
-            parts = []
-            for part in (torch.real(literal), torch.imag(literal)):
-                part = part.detach().cpu().contiguous()
-                found = self.resolve_literal(importer, part, info)
-                small = ir.DenseElementsAttr.get(part.numpy()) if found is None else None
-                parts.append(found or self.literal(importer, part, small))
-            return ir.Operation.create(
-                "torch.aten.complex",
-                results=[importer._cc.tensor_to_vtensor_type(literal)],
-                operands=parts,
-            ).result
-
-        def literal(self, importer: Any, tensor: torch.Tensor, value: ir.Attribute) -> ir.Value:
-            return ir.Operation.create(
-                "torch.vtensor.literal",
-                results=[importer._cc.tensor_to_vtensor_type(tensor)],
-                attributes={"value": value},
-            ).result
-
-    class Cache(fx_importer.ContextCache):  # type: ignore[misc]
-        def get_node_location(self, node: torch.fx.Node) -> ir.Location:
-            current.node = node
-            return _located(super().get_node_location(node), node, context)
-
+    hooks_class, cache_class = importer_classes()
     with context:
-        importer = fx_importer.FxImporter(context=context, hooks=Hooks())
-        importer._cc = Cache(context, py_attr_tracker=importer._py_attr_tracker)
+        hooks = hooks_class(weights, parameters)
+        importer = fx_importer.FxImporter(context=context, hooks=hooks)
+        importer._cc = cache_class(context, importer._py_attr_tracker, current)
         if isinstance(program, torch.fx.GraphModule):
             with _without_devices(program):
                 importer.import_graph_module(program, func_name=function)
@@ -252,36 +184,6 @@ def _without_devices(module: torch.fx.GraphModule) -> Iterator[None]:
     finally:
         for node, kwargs in given.items():
             node.kwargs = kwargs
-
-
-def _located(position: ir.Location | None, node: torch.fx.Node, context: ir.Context) -> ir.Location:
-    """Adds the submodule and the marks of a node to its source position."""
-    from iree.compiler import ir
-
-    location = position or ir.Location.unknown(context)
-    # An argument's location becomes the function's, which is a part of many ops' locations.
-    if node.op != "call_function":
-        return location
-    layer = _module_path(node)
-    for name in (*([LAYER + layer] if layer else []), *of_metadata(node.meta.get("custom"))):
-        location = ir.Location.name(name, location, context=context)
-    return location
-
-
-_DYNAMO_ITEM = re.compile(r"\['([\w.]+)'\]")
-_DYNAMO_ROOT = re.compile(r"^[LG]\.")
-"""Local and global variables of the compiled function."""
-
-
-def _module_path(node: torch.fx.Node) -> str:
-    """The submodule whose code made the node, e.g. `blocks.0.norm`; empty for the model's own.
-
-    Dynamo's path of a model that a compiled function calls, as `G['model'].blocks.0.norm`, is
-    `model.blocks.0.norm`.
-    """
-    stack = list((node.meta.get("nn_module_stack") or {}).values())
-    path = str(stack[-1][0]).removeprefix("L['self']") if stack else ""
-    return _DYNAMO_ROOT.sub("", _DYNAMO_ITEM.sub(r".\1", path)).lstrip(".")
 
 
 def tensor_names(specs: Any) -> list[str]:

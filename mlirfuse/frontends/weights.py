@@ -43,6 +43,11 @@ class Weights:
         self._arrays: dict[str, np.ndarray] = {}
         self._parameters: set[str] = set()
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all arrays."""
+        return sum(array.nbytes for array in self._arrays.values())
+
     def add(self, name: str, array: np.ndarray, tensor_type: str) -> str:
         """Keeps an array and returns the text of the attribute that stands for it.
 

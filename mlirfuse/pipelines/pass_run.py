@@ -238,7 +238,12 @@ class PassRunner:
                 return refusal
         if self._run.must_fuse.requires(group):
             return None
-        return self._fusion.profitable(match, context)
+        verdict = self._fusion.profitable(match, context)
+        if verdict is None or self._refusal is None:
+            return verdict
+        # Forcing the fusion alone would not make it: what comes first is that the pass is off.
+        details = filter(None, (self._refusal.detail, verdict.detail))
+        return NoMatch(self._refusal.reason, "; ".join(details))
 
     def _kept_out(self, group: list[ir.Operation]) -> NoMatch | None:
         """Refuses ops that the user keeps out of every group."""

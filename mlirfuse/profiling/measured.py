@@ -90,7 +90,7 @@ class Measured:
       source: file name or model name.
       function: the function that was called.
       kernels: its kernels, the slowest first.
-      wall_us: microseconds of the median call, for its caller.
+      wall_us: microseconds of the median call, for its caller; of two in the middle the faster one.
       min_wall_us: microseconds of the fastest call.
       min_busy_us: microseconds of the fastest call in which a kernel ran.
       busy_us: microseconds of the median call in which a kernel ran.

@@ -64,17 +64,16 @@ def profile(
         for key in rows
     ]
     fastest = min(capture.calls, key=lambda call: call.wall_ns)
-    walls = [call.wall_ns / 1e3 for call in capture.calls]
-    busy = [call.busy_ns / 1e3 for call in capture.calls]
+    middle = sorted(capture.calls, key=lambda call: call.wall_ns)[(len(capture.calls) - 1) // 2]
     return Profile(
         source=source,
         function=function,
         kernels=tuple(sorted(made, key=lambda kernel: -kernel.median_us)),
-        wall_us=statistics.median(walls),
+        wall_us=middle.wall_ns / 1e3,
         min_wall_us=fastest.wall_ns / 1e3,
         min_busy_us=fastest.busy_ns / 1e3,
-        busy_us=statistics.median(busy),
-        between_us=statistics.median(w - b for w, b in zip(walls, busy, strict=True)),
+        busy_us=middle.busy_ns / 1e3,
+        between_us=(middle.wall_ns - middle.busy_ns) / 1e3,
         rates=rates,
         capture=capture,
     )

@@ -160,24 +160,33 @@ class Cache:
     def _evict(self) -> None:
         """Removes the least recently used entries past the size, and files of dead processes."""
         now = time.time()
-        entries = []
-        for path in self.directory.iterdir():
-            with contextlib.suppress(OSError):
-                status = path.stat()
-                if path.suffix == self.suffix:
-                    used = self._record(path.stem)
-                    at = used.stat().st_mtime if used.exists() else status.st_mtime
-                    entries.append((at, status.st_size, path.stem))
-                elif path.name.startswith("new-") and now - status.st_mtime > STALE_SECONDS:
-                    shutil.rmtree(path)
-        total = sum(size for _, size, _ in entries)
-        for _, size, key in sorted(entries):
+        sizes: dict[str, int] = {}
+        with os.scandir(self.directory) as files:
+            for file in files:
+                with contextlib.suppress(OSError):
+                    if file.name.endswith(self.suffix):
+                        sizes[file.name.removesuffix(self.suffix)] = file.stat().st_size
+                        continue
+                    age = now - file.stat().st_mtime if file.name.startswith("new-") else 0.0
+                    if age > STALE_SECONDS:
+                        shutil.rmtree(file.path)
+        total = sum(sizes.values())
+        if total <= self.size:
+            return
+        for key in sorted(sizes, key=self._used):
             if total <= self.size:
                 break
-            total -= size
+            total -= sizes[key]
             for path in (self._record(key), self._program(key), self.directory / f"{key}.lock"):
                 with contextlib.suppress(OSError):
                     path.unlink(missing_ok=True)
+
+    def _used(self, key: str) -> float:
+        """When an entry was used, as seconds since 1970; one without a record, when it was made."""
+        for path in (self._record(key), self._program(key)):
+            with contextlib.suppress(OSError):
+                return path.stat().st_mtime
+        return 0.0
 
     def _program(self, key: str) -> Path:
         return self.directory / f"{key}{self.suffix}"

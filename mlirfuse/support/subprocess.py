@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from mlirfuse.core import CompileFailedError, MlirfuseError, UsageError
-from mlirfuse.support import watchdog
+from mlirfuse.support import exit_code, watchdog
 from mlirfuse.support.atomic_file import FULL
 
 MESSAGE_CHARS = 300
@@ -179,13 +179,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def _message(tool: str, stage: str, returncode: int, diagnostics: str) -> str:
     """One line with the kind of failure and the first diagnostic."""
     if returncode < 0:
-        try:
-            name = signal.Signals(-returncode).name
-        except ValueError:
-            name = f"signal {-returncode}"
-        if name == "SIGKILL":
-            name += " (killed from outside, often for want of memory)"
-        head = f"{tool} died with {name} in stage {stage}"
+        head = f"{tool} {exit_code.how(returncode)} in stage {stage}"
     else:
         head = f"{tool} refused the program in stage {stage}"
     cause = _first_cause(diagnostics)

@@ -44,11 +44,14 @@ def why_locations(text: str) -> tuple[str, str]:
     """Reads the value of `--why`.
 
     Raises:
-      UsageError: it does not name two locations.
+      UsageError: it does not name two places.
     """
     places = [place.strip() for place in text.split(",")]
     if len(places) != 2 or not all(places):
-        raise UsageError(f"--why takes two locations, LOC,LOC (model.mlir:4:8), not '{text}'")
+        raise UsageError(
+            "--why takes two places, A,B: locations, lines, layers, ops or #KERNEL, as"
+            f" model.mlir:4:8,norm1, not '{text}'"
+        )
     return places[0], places[1]
 
 

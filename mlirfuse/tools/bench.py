@@ -192,8 +192,9 @@ def _text(outcome: Outcome) -> str:
     from mlirfuse.benchmarking.sides import CONTROL, OURS
 
     work, samples = outcome.work, outcome.samples
+    threads = "1 thread" if work.threads == 1 else f"{work.threads} threads"
     lines = [
-        f"{work.model} on {work.target}, {work.threads} threads: {outcome.rounds} rounds,"
+        f"{work.model} on {work.target}, {threads}: {outcome.rounds} rounds,"
         f" load {outcome.load:.1f}",
         f"{'side':<10} {'ms':>9}  over ours  {'quartiles':<13} {'95 % interval':<13} ours is",
     ]

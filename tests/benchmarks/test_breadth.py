@@ -1,6 +1,7 @@
 """Programs of a seed, the comparison of their results, and the summary."""
 
 import argparse
+import functools
 import random
 
 import pytest
@@ -35,11 +36,17 @@ def test_a_seed_gives_the_same_programs():
     assert len(set(texts)) == 40
 
 
+@functools.cache
+def drawn(cpu):
+    """Some programs of a seed, for a CPU or a GPU."""
+    return [draw(2, n, cpu=cpu) for n in range(150)]
+
+
 @pytest.mark.parametrize(("cpu", "most"), [(False, MAX_BYTES), (True, MAX_CPU_BYTES)])
 @pytest.mark.parametrize("family", [name for name, _, _ in CLASSES])
 def test_programs_of_each_class_run(family, cpu, most):
     """PyTorch takes them, and they are of sizes that a GPU, or the cores of a CPU, hold."""
-    found = [program for n in range(150) if (program := draw(2, n, cpu=cpu)).family == family]
+    found = [program for program in drawn(cpu) if program.family == family]
     assert found
     for program in found:
         tensors = meta(program)

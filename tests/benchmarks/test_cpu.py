@@ -93,7 +93,7 @@ def test_a_process_that_fails_says_why(folder, tmp_path):
         assert "said" in process.line(120), "without the package or the model"
     with started(systems.WORKER, {"row": "none"}, {}) as process:
         assert process.line(120) is None
-        assert process.end() == "its process ended with 1"
+        assert process.end() == "its process ended with exit code 1: StopIteration"
     with started(systems.WORKER, request(systems.EAGER, folder), {}) as process:
         assert process.line(0.01) is None
         assert process.end() == "no answer in time"

@@ -83,6 +83,25 @@ def test_every_model_has_a_row_and_is_not_tuned_again(suite, tmp_path, capsys):
     assert suite == [("unet", None)]
 
 
+def test_any_error_of_a_model_is_in_its_row(suite, tmp_path, monkeypatch, capsys):
+    def row(self, name, stored, folder, minutes):
+        if name == "lstm":
+            raise ZeroDivisionError("no number")
+        rows = json.loads((tmp_path / "tune.json").read_text())["rows"]
+        (own,) = (row for row in rows if row["model"] == name)
+        assert own["error"] == "the suite died in this model", "what stays where the process dies"
+        return {"model": name, "tried": 3, "settings": []}
+
+    monkeypatch.setattr(measure.Suite, "_tuned", row)
+    assert measure.main([f"--results={tmp_path}", "lstm", "mlp"]) == 1
+    rows = {row["model"]: row for row in json.loads((tmp_path / "tune.json").read_text())["rows"]}
+    assert rows["lstm"]["error"] == "ZeroDivisionError: no number"
+    assert "error" not in rows["mlp"]
+    printed = capsys.readouterr()
+    assert "failed: ZeroDivisionError: no number" in printed.out
+    assert "Traceback" in printed.err
+
+
 def test_the_records_of_a_folder_are_shown(suite, tmp_path):
     assert measure.recorded(tmp_path) == []
     measure.main([f"--results={tmp_path}", "lstm"])

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 import mlirfuse
 from helpers.kernel_runner import needs_triton
 from helpers.stock_program import operations
-from helpers.torch_programs import HALVES, INF, NAN, check
+from helpers.torch_programs import INF, NAN, WITH_BF16, WITH_F16, check
 from mlirfuse.frontends import import_model
 
 
@@ -26,7 +26,7 @@ def test_padding_from_inside(mode):
     check(model, torch.randn(2, 3, 5), torch.randn(2, 3, 5, 6))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_F16)
 def test_resizing_to_the_nearest_element(dtype):
     def model(x):
         return (
@@ -44,7 +44,7 @@ def test_resizing_to_the_nearest_element(dtype):
 
 
 @pytest.mark.parametrize("align", [False, True])
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_resizing_by_two_elements_of_each_axis(dtype, align):
     def resized(x, **given):
         return F.interpolate(x, mode="bilinear", align_corners=align, **given)
@@ -63,7 +63,7 @@ def test_resizing_by_two_elements_of_each_axis(dtype, align):
     check(model, torch.randn(2, 3, 6, 7).to(dtype), torch.randn(2, 3, 6, 1).to(dtype))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_F16)
 def test_instance_norm(dtype):
     def model(x, w, b):
         return (
@@ -78,7 +78,7 @@ def test_instance_norm(dtype):
     check(model, *(t.to(dtype) for t in (torch.randn(2, 5, 4, 6), torch.rand(5), torch.rand(5))))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_norms_of_order_two(dtype):
     def model(x):
         return (
@@ -99,7 +99,7 @@ def test_norms_of_order_two(dtype):
     assert "math.powf" not in names
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_F16)
 def test_extremes_of_all_elements(dtype):
     def model(x, y):
         return (

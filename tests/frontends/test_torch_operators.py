@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 import mlirfuse
 from helpers.stock_program import operations
-from helpers.torch_programs import HALVES, INF, NAN, check
+from helpers.torch_programs import HALVES, INF, NAN, WITH_BF16, WITH_F16, check
 from mlirfuse.frontends import import_model
 
 
@@ -20,7 +20,7 @@ def extremes(dtype):
     return torch.tensor(rows, dtype=dtype)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_order_with_ties_and_nan(dtype):
     def model(x):
         return (
@@ -50,7 +50,7 @@ def test_order_with_ties_and_nan(dtype):
     check(model, extremes(dtype))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_F16)
 def test_elementwise(dtype):
     def model(x, y):
         return (
@@ -79,7 +79,7 @@ def test_elementwise(dtype):
     check(model, extremes(dtype), torch.linspace(0.5, 6, 21, dtype=dtype).view(3, 7))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_lerp_of_operands_in_several_orders_of_memory(dtype):
     def model(x, y, w):
         return torch.lerp(x, y, 0.3), torch.lerp(x, y, 0.75), torch.lerp(x, y, w)
@@ -211,7 +211,7 @@ def test_fourier_transforms(size):
     check(model, torch.randn(3, size))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_F16)
 def test_pooling(dtype):
     def model(x):
         twice = F.max_pool2d(F.max_pool2d(x, 3, 2, ceil_mode=True), 3, 2, ceil_mode=True)
@@ -237,7 +237,7 @@ def test_pooling(dtype):
     check(model, torch.randn(2, 3, 10, 13).to(dtype))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_adaptive_pooling_of_even_windows(dtype):
     def model(x):
         return (

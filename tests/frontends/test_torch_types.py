@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 import mlirfuse
-from helpers.torch_programs import HALVES, INF, NAN, check
+from helpers.torch_programs import INF, NAN, WITH_BF16, WITH_F16, check
 from mlirfuse.builders import float8_casts
 from mlirfuse.core import CallError
 
@@ -124,7 +124,7 @@ def test_integers():
 SPECIAL = [NAN, 0.0, -0.0, INF, -INF, -2.0, 2.0, 0.5, -0.5, 1.0, -1.0, 3.0, -3.0, 2.5]
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_special_numbers(dtype):
     def model(x, y):
         return (
@@ -142,7 +142,7 @@ def test_special_numbers(dtype):
     check(model, numbers.view(-1, 1), numbers.view(1, -1))
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_F16)
 def test_rounded_quotients(dtype):
     torch.manual_seed(0)
     x, y = (torch.rand(2, 500) * 20 - 10).to(dtype)
@@ -188,7 +188,7 @@ def test_numbers_as_operands():
         torch.testing.assert_close(got, expected)
 
 
-@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("dtype", WITH_BF16)
 def test_shapes_and_factors(dtype):
     def model(x, m, w):
         return (

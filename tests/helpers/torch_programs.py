@@ -1,11 +1,22 @@
 """Compiles PyTorch functions and compares all results with PyTorch."""
 
+import pytest
 import torch
 
 import mlirfuse
 
 NAN, INF = float("nan"), float("inf")
 HALVES = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def _rare(dtype):
+    return pytest.param(dtype, marks=pytest.mark.slow)
+
+
+WITH_F16 = [torch.float32, torch.float16, _rare(torch.bfloat16)]
+WITH_BF16 = [torch.float32, torch.bfloat16, _rare(torch.float16)]
+"""The three types, of which one of 16 bits is `slow`: tests of related ops take turns."""
+
 TOLERANCE = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 

@@ -14,35 +14,35 @@ from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
 
 DEPTHWISE = [
-    Form((9, 11), (3, 3), groups=24),
-    Form((9, 11), (3, 3), groups=24, last=True),
+    Form((5, 7), (3, 3), groups=24),
+    Form((5, 7), (3, 3), groups=24, last=True),
     Form((70,), (5,), groups=7, stride=2, low=2),
     Form((70,), (4,), groups=9, dilation=3, last=True, batch=1),
-    Form((5, 6, 7), (3, 3, 3), groups=5, high=2),
+    Form((3, 4, 5), (3, 3, 3), groups=5, high=2, batch=1),
     Form((5, 6, 4), (2, 3, 1), groups=40, last=True, stride=2),
     Form((8, 8), (3, 2), groups=6, outer=2),
     Form((8, 8), (3, 3), groups=6, outer=3, last=True, stride=2),
     Form((9, 9), (13, 11), groups=2, low=6, high=5, batch=1),
     Form((8, 8), (3, 3), groups=6, inner=3, outer=2),
-    Form((9, 11), (3, 3), groups=70, stride=2, turned=True),
-    Form((9, 11), (3, 3), groups=70, last=True, turned=True),
-    Form((5, 6, 7), (3, 3, 3), groups=5, outer=3, turned=True),
-    Form((7, 6), (4, 4), groups=20, spread=2, low=2, high=2, turned=True),
+    Form((5, 7), (3, 3), groups=70, stride=2, turned=True, batch=1),
+    Form((4, 5), (3, 3), groups=70, last=True, turned=True, batch=1),
+    Form((3, 4, 5), (3, 3, 3), groups=5, outer=3, turned=True, batch=1),
+    Form((4, 3), (4, 4), groups=20, spread=2, low=2, high=2, turned=True),
 ]
 GROUPED = [
     Form((9, 11), (3, 3), groups=3, inner=16, outer=20),
     Form((9, 11), (3, 3), groups=3, inner=17, outer=5, last=True),
     Form((9, 11), (3, 3), groups=4, inner=4, outer=8, stride=2),
     Form((33,), (5,), groups=2, inner=8, outer=33, dilation=2, low=4, high=4),
-    Form((4, 5, 6), (3, 3, 3), groups=2, inner=8, outer=4, batch=1),
+    Form((3, 4, 3), (3, 3, 3), groups=2, inner=8, outer=4, batch=1),
 ]
 OUTPUTS_IN_REGISTERS = [
     Form((5, 6), (3, 3), groups=3, inner=5, outer=5),
-    Form((3, 4), (3, 3), groups=66, inner=3, outer=5, last=True, batch=1),
+    Form((3, 3), (3, 3), groups=66, inner=3, outer=5, last=True, batch=1),
     Form((23,), (5,), groups=3, inner=6, outer=10, stride=2, dilation=2, low=3, high=2),
     Form((23,), (3,), groups=3, inner=10, outer=10, last=True, batch=1),
     Form((3, 4, 3), (3, 3, 3), groups=2, inner=3, outer=6, high=2, batch=1),
-    Form((5, 4, 4), (2, 3, 1), groups=5, inner=10, outer=4, last=True, batch=1),
+    Form((3, 4, 2), (2, 3, 1), groups=5, inner=10, outer=4, last=True, batch=1),
     Form((3, 3), (4, 4), groups=2, inner=5, outer=6, spread=2, low=2, high=2, batch=1),
     Form((3, 3), (7, 7), groups=2, inner=3, outer=7, low=3, high=3, batch=1),
 ]
@@ -54,13 +54,13 @@ TRANSPOSED = [
     Form((9,), (4,), inner=17, outer=5, spread=3, dilation=2, low=5, high=6),
     Form((9,), (5,), inner=3, outer=5, spread=2, dilation=2, low=3, high=3),
     Form((9,), (4,), inner=40, outer=5, spread=4, dilation=6, low=7, high=9),
-    Form((3, 4, 5), (3, 2, 4), inner=16, outer=8, spread=2, low=3, high=2),
+    Form((3, 2, 4), (3, 2, 4), inner=16, outer=8, spread=2, low=3, high=2, batch=1),
     Form((5, 5), (2, 2), inner=16, outer=8, spread=3, low=1, high=4),
-    Form((5, 5), (4, 4), groups=3, inner=8, outer=5, spread=2, low=2, high=2),
-    Form((7, 6), (4, 4), groups=20, spread=2, low=2, high=2),
-    Form((7, 6), (3, 5), groups=20, spread=3, low=2, high=3, last=True),
+    Form((4, 3), (4, 4), groups=3, inner=8, outer=5, spread=2, low=2, high=2),
+    Form((4, 3), (4, 4), groups=20, spread=2, low=2, high=2),
+    Form((4, 3), (3, 5), groups=20, spread=3, low=2, high=3, last=True),
     Form((30,), (4,), groups=6, spread=2, dilation=2, low=4, high=4),
-    Form((19, 40), (3, 3), groups=2, spread=2, low=1, high=2, batch=1),
+    Form((7, 40), (3, 3), groups=2, spread=2, low=1, high=2, batch=1),
 ]
 
 FORMS = {

@@ -1,7 +1,6 @@
 """Programs of the attention passes agree with the unfused program and float64."""
 
 import dataclasses
-import functools
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import mlirfuse
 from helpers.attention_text import LOWEST, B, D, G, H, K, M, N, kept, write
 from helpers.harness import FLOATS, Batch, Case, section
+from helpers.spread import Runs
 
 V1, V2 = "flash_attention_fusion_v1", "flash_attention_fusion_v2"
 # On a CPU the passes form groups for a kernel only, unless sizes do not matter.
@@ -294,16 +294,12 @@ VECTORS = {
 TARGETS = ("cpu:host", "cpu:x86-64-v3", "cpu:x86-64")
 
 
-@functools.cache
-def kernels(target: str):
-    made = [*VECTORS.values()]
-    return Batch(cases=made, pipeline=f"{V1},{V2},{KERNEL}", target=target).run()
+RUNS = Runs(VECTORS, TARGETS, pipeline=f"{V1},{V2},{KERNEL}")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", VECTORS)
-def test_kernel(name, target):
-    kernels(target)[name].check()
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
+def test_kernel(target, name):
+    RUNS.outcome(target, name).check()
 
 
 def test_values_whose_elements_are_not_adjacent():

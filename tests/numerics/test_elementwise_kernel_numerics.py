@@ -1,12 +1,10 @@
 """Kernels of elementwise ops agree with float64 and with IREE, for several vectors and orders."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from helpers.harness import Batch
 from helpers.linalg_text import Function
+from helpers.spread import Runs
 from helpers.vector_cases import case, draw, silu
 from mlirfuse import targets
 from mlirfuse.kernels.vector.interleaving import deinterleaved, interleaved
@@ -61,16 +59,13 @@ CASES = {
 }
 
 
-@functools.cache
-def outcomes(target):
-    return Batch(cases=[*CASES.values()], pipeline=PASSES, target=target).run()
+RUNS = Runs(CASES, TARGETS, pipeline=PASSES)
 
 
 @pytest.mark.skipif(not HAS_FMA, reason="CPUs without FMA have no such kernel")
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    outcomes(target)[name].check()
+    RUNS.outcome(target, name).check()
 
 
 def _shuffled(lines, values, lanes):

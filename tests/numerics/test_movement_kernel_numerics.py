@@ -1,13 +1,11 @@
 """Kernels of flips, gathered rows and concatenations agree with numpy and IREE bit by bit."""
 
-import functools
-
 import numpy as np
 import pytest
 
-from helpers.harness import Batch
 from helpers.linalg_text import Function
 from helpers.scan_text import flip
+from helpers.spread import Runs
 from helpers.vector_cases import case, draw
 
 PASS, CONCAT = "movement_vector_kernel", "concat_vector_kernel"
@@ -283,13 +281,9 @@ def cases():
 CASES = cases()
 
 
-@functools.cache
-def outcomes(target):
-    pipeline = f"movement_fusion,{PASS},{CONCAT}"
-    return Batch(cases=list(CASES.values()), pipeline=pipeline, target=target).run()
+RUNS = Runs(CASES, TARGETS, pipeline=f"movement_fusion,{PASS},{CONCAT}")
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    outcomes(target)[name].check()
+    RUNS.outcome(target, name).check()

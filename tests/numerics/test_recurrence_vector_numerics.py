@@ -1,13 +1,13 @@
 """Kernels for CPUs of loops that carry states agree with float64 and with IREE."""
 
-import functools
 import re
 
 import numpy as np
 import pytest
 
-from helpers.harness import Batch, Case
+from helpers.harness import Case
 from helpers.recurrence_text import Recurrence, expected, recurrence_text
+from helpers.spread import Runs
 
 PASS = "recurrence_vector_kernel"
 
@@ -86,13 +86,10 @@ def case(name, spec):
     )
 
 
-@functools.cache
-def outcomes(target):
-    cases = [case(name, spec) for name, spec in (KERNELS | OTHERS).items()]
-    return Batch(cases=cases, pipeline=PASS, target=target).run()
+CASES = {name: case(name, spec) for name, spec in (KERNELS | OTHERS).items()}
+RUNS = Runs(CASES, TARGETS, pipeline=PASS)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", [*KERNELS, *OTHERS])
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    outcomes(target)[name].check()
+    RUNS.outcome(target, name).check()

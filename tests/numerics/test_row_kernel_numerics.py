@@ -1,7 +1,6 @@
 """Kernels of rows in the vector dialect agree with float64 and with IREE, for several CPUs."""
 
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from helpers.harness import Batch
 from helpers.linalg_text import Function
 from helpers.norm_text import broadcast, layer_norm
 from helpers.softmax_text import softmax_reference, softmax_text
+from helpers.spread import Runs
 from helpers.vector_cases import case, draw, renamed
 from mlirfuse import targets
 
@@ -220,21 +220,14 @@ NARROW = (
     *("rows_alone", "columns_of_pixels", "columns_outside", "columns_from_three", "columns_bf16"),
     *("short_norm", "short_norm_bf16", "short_softmax", "short_largest", "short_rows_of_two"),
 )
-"""The cases that are run for smaller vectors than this machine's."""
+"""The cases that are run for smaller vectors than this machine's: half of them by default."""
 
-RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW, TARGETS[2]: NARROW}
-
-
-@functools.cache
-def outcomes(target):
-    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
+RUNS = Runs(CASES, TARGETS, pipeline=PASSES, further=NARROW, every=2)
 
 
-@pytest.mark.parametrize(
-    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
-)
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    outcomes(target)[name].check()
+    RUNS.outcome(target, name).check()
 
 
 @pytest.mark.parametrize("target", TARGETS[:2])

@@ -10,9 +10,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from helpers.harness import FLOATS, Batch, Case
+from helpers.harness import FLOATS, Case
 from helpers.linalg_text import Function
 from helpers.norm_text import broadcast
+from helpers.spread import Runs
 from mlirfuse import targets
 
 PASSES = "reduction_fusion,row_vector_kernel"
@@ -369,26 +370,31 @@ NORMS = dict([*normalized().items(), larger_of_two()])
 ALL = {**CHECKS, **long_sums(), **NORMS}
 
 
-@functools.cache
-def outcomes(target):
-    cases = [
-        Case(
-            name=name,
-            text=one.text,
-            inputs={"x": (one.argument,)},
-            reference=lambda x: (x,),
-            fires={},
-            ulps=1,
-        )
-        for name, one in ALL.items()
-    ]
-    return Batch(cases=cases, pipeline=PASSES, target=target).run()
+CASES = {
+    name: Case(
+        name=name,
+        text=one.text,
+        inputs={"x": (one.argument,)},
+        reference=lambda x: (x,),
+        fires={},
+        ulps=1,
+    )
+    for name, one in ALL.items()
+}
+DISPATCHES = {
+    **dict.fromkeys(("sum_one_row", "sum_two_rows", "sum_few"), 2),
+    **dict.fromkeys(("sum_columns", "any_of_all", "xor_long"), 2),
+    **dict.fromkeys(("sum_many_rows", "any_rows", "rows"), 1),
+    **dict.fromkeys(("long_rows", "tall", "few_columns_long"), 4),
+}
+"""Rows that are few are kernels of parts, and a last one; many rows are one kernel."""
+
+RUNS = Runs(CASES, TARGETS, pipeline=PASSES, always=tuple(DISPATCHES))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", ALL)
-def test_reduction(name, target):
-    check, outcome = ALL[name], outcomes(target)[name]
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
+def test_reduction(target, name):
+    check, outcome = ALL[name], RUNS.outcome(target, name)
     assert outcome.fired.get("row_vector_kernel") == check.fires, outcome.refused
     for found, expected in zip(outcome.fused["x"], check.results, strict=True):
         if check.error:
@@ -399,10 +405,6 @@ def test_reduction(name, target):
 
 
 def test_work_is_divided():
-    """Rows that are few are kernels of parts, and a last one; many rows are one kernel."""
-    assert targets.parse("cpu:x86-64-v3").cpu.cores == 8
-    found = {name: one.dispatches["fused"] for name, one in outcomes("cpu:x86-64-v3").items()}
-    assert found["sum_one_row"] == found["sum_two_rows"] == found["sum_few"] == 2
-    assert found["sum_columns"] == found["any_of_all"] == found["xor_long"] == 2
-    assert found["sum_many_rows"] == found["any_rows"] == found["rows"] == 1
-    assert found["long_rows"] == found["tall"] == found["few_columns_long"] == 4
+    target = "cpu:x86-64-v3"
+    assert targets.parse(target).cpu.cores == 8
+    assert {n: RUNS.outcome(target, n).dispatches["fused"] for n in DISPATCHES} == DISPATCHES

@@ -1,13 +1,12 @@
 """Kernels of scans in the vector dialect agree with float64 and with IREE, for several CPUs."""
 
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
 
-from helpers.harness import Batch
 from helpers.scan_text import expected, scan_text
+from helpers.spread import Runs
 from helpers.vector_cases import case, draw, renamed
 
 PASSES = "lone_scan_fusion,scan_vector_kernel"
@@ -115,27 +114,20 @@ NARROW = tuple(
     for name in CASES
     if name.startswith(("row", "inner")) or ("flips" not in name and "long" not in name)
 )
-"""The cases that are run for smaller vectors than this machine's."""
+"""The cases that are run for smaller vectors than this machine's: a sample by default."""
 
-RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW}
-
-
-@functools.cache
-def outcomes(target):
-    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
+RUNS = Runs(CASES, TARGETS, pipeline=PASSES, further=NARROW)
 
 
-@pytest.mark.parametrize(
-    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
-)
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    outcomes(target)[name].check()
+    RUNS.outcome(target, name).check()
 
 
 @pytest.mark.parametrize("name", ["row_long", "columns_tall"])
 def test_sums_of_f32_are_as_exact_as_pytorch(name):
     """PyTorch accumulates them in f64: each result is rounded once."""
-    found = outcomes(TARGETS[0])[name]
+    found = RUNS.outcome(TARGETS[0], name)
     for key in ("normal", "whole"):
         (made,) = found.fused[key]
         (exact,) = found.case.reference(*(x.astype(np.float64) for x in found.case.inputs[key]))

@@ -1,7 +1,6 @@
 """Sorts in the vector dialect agree with numpy and with IREE bit by bit, for several CPUs."""
 
 import dataclasses
-import functools
 
 import numpy as np
 import pytest
@@ -9,6 +8,7 @@ import pytest
 from helpers import sort_text
 from helpers.harness import Batch, Case
 from helpers.sort_text import tensor
+from helpers.spread import Runs
 from mlirfuse import targets
 
 TARGETS = ("cpu:host", "cpu:x86-64-v3")
@@ -132,21 +132,14 @@ NARROW = (
     *("merges_of_16_bits", "digits", "digits_of_64_bits", "selection", "selection_of_16_bits"),
     *("insertion", "insertion_of_one", "insertion_of_16_bits", "insertion_of_integers"),
 )
-"""The cases that are run for smaller vectors than this machine's."""
+"""The cases that are run for smaller vectors than this machine's: half of them by default."""
 
-RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW}
-
-
-@functools.cache
-def outcomes(target):
-    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
+RUNS = Runs(CASES, TARGETS, pipeline=PASSES, further=NARROW, every=2)
 
 
-@pytest.mark.parametrize(
-    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
-)
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    found = outcomes(target)[name]
+    found = RUNS.outcome(target, name)
     assert dict(found.fired) == dict(found.case.fires), found.refused
     for number, expected in enumerate(found.case.reference(None)):
         fused, unfused = (given["x"][number] for given in (found.fused, found.unfused))

@@ -1,7 +1,6 @@
 """Kernels in the vector dialect agree with float64 and with IREE, for several instruction sets."""
 
 import dataclasses
-import functools
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,6 +8,7 @@ from hypothesis import strategies as st
 
 from helpers.grouped_conv_text import Form
 from helpers.harness import Batch
+from helpers.spread import Runs
 from helpers.vector_cases import (
     EPILOGUES,
     PASSES,
@@ -192,22 +192,14 @@ NARROW = (
     "transposed_bf16",
     *("bf16_times_f32", "f32_times_f16_constant", "f16_times_f32"),
 )
-"""The cases that are run for smaller vectors than this machine's."""
+"""The cases that are run for smaller vectors than this machine's: half of them by default."""
 
-RUNS = {TARGETS[0]: tuple(CASES), TARGETS[1]: NARROW, TARGETS[2]: NARROW}
-"""Target -> names of its cases."""
-
-
-@functools.cache
-def outcomes(target):
-    return Batch(cases=[CASES[name] for name in RUNS[target]], pipeline=PASSES, target=target).run()
+RUNS = Runs(CASES, TARGETS, pipeline=PASSES, further=NARROW, every=2)
 
 
-@pytest.mark.parametrize(
-    ("target", "name"), [(target, name) for target, names in RUNS.items() for name in names]
-)
+@pytest.mark.parametrize(("target", "name"), RUNS.parameters)
 def test_numerics(target, name):
-    outcomes(target)[name].check()
+    RUNS.outcome(target, name).check()
 
 
 @st.composite

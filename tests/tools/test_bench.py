@@ -110,7 +110,7 @@ def test_the_table(capsys):
     words = ["model.mlir", "--against=stock,ort", "--seconds=0.1", "--threads=1"]
     assert main([*words, "--pipeline=none"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("model.mlir on cpu, 1 threads: ")
+    assert lines[0].startswith("model.mlir on cpu, 1 thread: ")
     assert [line.split()[0] for line in lines[2:5]] == ["ours", "stock", "ort"]
     reason = "takes models of PyTorch and ONNX; this one is of MLIR"
     assert lines[4].endswith(reason) or "needs onnxruntime" in lines[4]

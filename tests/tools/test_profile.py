@@ -13,6 +13,7 @@ from mlirfuse import targets
 from mlirfuse.compilation import open_model, resolved
 from mlirfuse.core import CompileFailedError, MlirfuseError, UsageError
 from mlirfuse.debug import first_fault, kernel_dump, traced_call
+from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.profiling import summary
 from mlirfuse.profiling.capture import Call, Capture, Launch
@@ -391,6 +392,20 @@ def test_a_kernel_that_dies_is_named(monkeypatch):
             lines[:] = left
             with pytest.raises(CompileFailedError, match="SIGSEGV"):
                 first_fault.find(work)
+
+
+@pytest.mark.parametrize(
+    ("layers", "where"),
+    [
+        (("l1", "l1"), "l1 at m.py:5:0"),
+        (("l1", ""), "l1 and ops outside of layers, at m.py:5:0"),
+        (("", ""), "at m.py:5:0"),
+    ],
+)
+def test_a_kernel_with_ops_outside_of_layers_names_both(layers, where):
+    ops = ("m.py:4:0", "m.py:5:0")
+    kernel = FinalKernel("k", "main", ops, ("linalg.generic",) * 2, (), 0, 0, layers=layers)
+    assert first_fault._where(kernel) == where
 
 
 # Wrong usage.

@@ -354,7 +354,7 @@ def test_version(tool, capsys):
         (["rms.mlir", "--report=a.html"], "mlirfuse-compile has --report"),
         (["rms.mlir", "--explain=xml"], "invalid choice: 'xml'"),
         (["rms.mlir", "--explain=json", "--candidates=json"], "both want stdout"),
-        (["rms.mlir", "--why=rms.mlir:9"], "--why takes two locations"),
+        (["rms.mlir", "--why=rms.mlir:9"], "--why takes two places"),
         (["rms.mlir", "--fusion-limit=-1"], "--fusion-limit: takes a number"),
         (["rms.mlir", "--mlir-print-ir-after=rms_norm"], "did you mean 'rms_norm_fusion'?"),
         (["rms.mlir", "--mlir-print-ir-before=cse"], "no pass 'cse' in the pipeline"),

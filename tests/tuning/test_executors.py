@@ -13,7 +13,7 @@ import pytest
 from helpers.tuning_tasks import task
 from mlirfuse.tuning.execution.local import LocalExecutor
 from mlirfuse.tuning.execution.store import RESULTS, Store, Stored
-from mlirfuse.tuning.execution.task import DEVICE, FAILED, MEASURE, OK, Outcome, run_all
+from mlirfuse.tuning.execution.task import DEVICE, DIED, FAILED, MEASURE, OK, Outcome, run_all
 
 TESTS = Path(__file__).parents[1]
 
@@ -214,3 +214,19 @@ def test_closing_ends_what_runs(tmp_path):
         time.sleep(0.05)
     executor.close()
     assert all(gone(pid) for pid in pids.read_text().split())
+
+
+def test_closing_is_told_to_searches_that_wait(tmp_path):
+    executor = LocalExecutor(tmp_path / "tasks", workers=1)
+    stored = Stored(executor.share(), Store(tmp_path / "store"))
+    pids = tmp_path / "pids"
+    tasks = [task("hang", pids=str(pids)), task("run", name="waits")]
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(run_all, stored, tasks)
+        while not pids.exists() or len(pids.read_text().split()) < 2:
+            time.sleep(0.05)
+        executor.close()
+        outcomes = found.result(timeout=60)
+    assert [o.status for o in outcomes] == [DIED, DIED]
+    again = Store(tmp_path / "store")
+    assert all(again.find(one.key) is None for one in tasks), "a lost task is tried again"

@@ -287,6 +287,17 @@ def test_the_pass_is_asked_whether_it_is_legal_and_whether_it_pays(toy):
     assert (groups(module), refusals(report)) == ([], [(dear.reason, dear.detail)])
 
 
+def test_a_pass_that_is_off_is_the_first_reason(toy):
+    """The hint of a fusion that does not pay is to force it, which alone would not switch it on."""
+    toy(
+        targets=frozenset({"cuda"}),
+        profitable=lambda found, ctx: NoMatch(Reason.NOT_PROFITABLE, "1 us more"),
+    )
+    assert refusals(run(pairs(1))[1]) == [(Reason.TARGET_OFF, "cpu; 1 us more")]
+    given = {"enable_pass": ["toy_fusion"]}
+    assert refusals(run(pairs(1), **given)[1]) == [(Reason.NOT_PROFITABLE, "1 us more")]
+
+
 def test_the_context_of_a_pass(toy):
     seen = []
     toy(match=lambda root, ctx: seen.append(ctx))

@@ -50,6 +50,14 @@ def test_text_shows_groups_refusals_and_summary():
     )
 
 
+def test_layers_are_beside_locations():
+    taken = decision(layers=("blocks/0/norm", "blocks/0/norm", ""))
+    shown = explain.text(report(taken))
+    assert "linalg.generic at net/model.py:10:3 (blocks.0.norm)\n" in shown
+    assert "linalg.generic at net/model.py:12:5 (blocks.0.norm)\n" in shown
+    assert "linalg.generic at net/model.py:12:5\n" in shown
+
+
 def test_passes_that_the_user_switched_off_are_told_from_those_of_the_target():
     passes = [PassRun(n, False, 0, 0.0) for n in ("softmax_fusion", "dequant_fusion")]
     entry = report(passes=passes)

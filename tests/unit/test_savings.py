@@ -53,6 +53,15 @@ def test_other_times_are_ranks(error, found):
     assert table.splitlines()[-1].startswith("savings: ")
 
 
+def test_time_alone_is_said(error):
+    error(LARGE)
+    kept = decision(bytes_saved=0, gain_us=2.0)
+    shown = explain.text(report(kept))
+    assert "3 ops; saves no traffic, rank 1 of 1 by time\n" in shown
+    error(SMALL)
+    assert "3 ops; saves 1.0 us\n" in explain.text(report(kept))
+
+
 def test_no_saving_is_said():
     none = decision(bytes_saved=0, gain_us=0.0)
     assert "3 ops; saves nothing: stock IREE fuses it\n" in explain.text(report(none))

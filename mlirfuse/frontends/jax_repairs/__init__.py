@@ -28,6 +28,7 @@ from mlirfuse.frontends.jax_repairs.dead_values import remove_dead_values
 from mlirfuse.frontends.jax_repairs.definitions import define
 from mlirfuse.frontends.jax_repairs.rewriting import operations, replace
 from mlirfuse.frontends.jax_repairs.signs import strip_signs
+from mlirfuse.support import dialect_modules
 
 if TYPE_CHECKING:
     from iree.compiler import ir
@@ -51,6 +52,7 @@ def repaired(read: Callable[[], ir.Module | None], write: Callable[[ir.Module], 
     """
     from iree.compiler import ir
 
+    dialect_modules.add()
     steps = list(_STEPS)
     while True:
         with ir.Context() as context:

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from mlirfuse.tuning.execution.task import COMPILE, DEVICE, DIED, FAILED, MEASURE, Outcome, Task
-from mlirfuse.tuning.execution.worker import MAX_ATTEMPTS, OUTPUT, Processes, machine
+from mlirfuse.tuning.execution.worker import ENDED, MAX_ATTEMPTS, OUTPUT, Processes, machine
 
 _Waiting = tuple[Task, "queue.Queue[Outcome]"]
 
@@ -77,9 +77,11 @@ class LocalExecutor:
         return time.monotonic()
 
     def close(self) -> None:
-        """Ends what runs."""
+        """Ends what runs. Tasks that wait or run are lost, which their searches are told."""
         with self._lock:
             for waiting in self._waiting.values():
+                for task, done in waiting:
+                    done.put(Outcome(task.key, DIED, message=ENDED))
                 waiting.clear()
         self._processes.kill()
 
@@ -119,9 +121,9 @@ class LocalExecutor:
                 return Outcome(task.key, FAILED, message=f"{type(error).__name__}: {error}")
             files = {name: folder / OUTPUT / name for name in found.pop("files")}
             outcome = Outcome(task.key, **found, files=files, worker=machine(), attempts=attempt)
-            if outcome.status not in (DIED, DEVICE):
+            if outcome.status not in (DIED, DEVICE) or self._processes.closed:
                 break
-        if outcome.status == DIED:
+        if outcome.status == DIED and not self._processes.closed:
             message = f"{outcome.message}, {outcome.attempts} times"
             outcome = dataclasses.replace(outcome, status=FAILED, message=message)
         return outcome

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from mlirfuse.core import MlirfuseError
-from mlirfuse.support import module_process, watchdog
+from mlirfuse.support import exit_code, module_process, watchdog
 from mlirfuse.tuning.execution.task import DEVICE, DIED, FAILED, OK, DeviceFaultError
 
 MODULE = "mlirfuse.tuning.execution.worker"
@@ -30,6 +30,9 @@ REQUEST, RESPONSE, OUTPUT = "request.json", "response.json", "output"
 
 MAX_ATTEMPTS = 3
 """Tries of a task whose process or machine is lost, until the task itself counts as the cause."""
+
+ENDED = "the tuner was ended"
+"""Message of a task that is lost because its executor was closed."""
 
 _MESSAGE_CHARS = 400
 
@@ -89,7 +92,7 @@ class Processes:
         watchdog.start()
         with self._lock:
             if self._closed:
-                return DIED, "the tuner was ended"
+                return DIED, ENDED
             process = subprocess.Popen(
                 [sys.executable, *module_process.arguments(MODULE, os.fspath(folder))],
                 stdin=subprocess.DEVNULL,
@@ -110,14 +113,14 @@ class Processes:
                 self._running.discard(process.pid)
         if code == 0:
             return OK, ""
-        said.seek(0)
-        lines = said.read().decode(errors="replace").strip().splitlines() or [""]
-        reason = lines[-1][:_MESSAGE_CHARS]
-        if code == -signal.SIGKILL:
-            return DIED, "killed from outside"
-        if code < 0:
-            return FAILED, f"died with {signal.Signals(-code).name} {reason}".strip()
-        return FAILED, f"exit code {code}: {reason}"
+        line = exit_code.last_line(said)
+        message = f"{exit_code.how(code)}: {line}" if line else exit_code.how(code)
+        return DIED if code == -signal.SIGKILL else FAILED, message
+
+    @property
+    def closed(self) -> bool:
+        """Whether no process is started any more."""
+        return self._closed
 
     def kill(self) -> None:
         """Ends every process, and starts no more."""

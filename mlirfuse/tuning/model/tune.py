@@ -6,6 +6,7 @@ section = tune(request, executor)
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import datetime
@@ -283,6 +284,12 @@ def _how(objective: str, device: str, kept: Kept) -> str:
     return f"{text}; alone within the noise, {gain} with the others of this kind"
 
 
+def failures(found: Found) -> dict[str, int]:
+    """The reasons of candidates that failed or were wrong, and their numbers: the most first."""
+    reasons = collections.Counter([*found.failed.values(), *found.wrong.values()])
+    return dict(reasons.most_common())
+
+
 def summary(section: Section, found: Found) -> str:
     """The result of a search for a terminal."""
     counts = (
@@ -290,6 +297,7 @@ def summary(section: Section, found: Found) -> str:
         f" {len(found.wrong)} wrong, {len(found.failed)} failed"
     )
     lines = [f"{section.name}: {counts}"]
+    lines += [f"  {number} x {reason}" for reason, number in failures(found).items()]
     if found.whole is None:
         lines.append("no setting is faster than the default outside the noise")
         return "".join(f"{line}\n" for line in lines)
