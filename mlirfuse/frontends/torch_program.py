@@ -312,7 +312,10 @@ def calling_convention(
     def unflatten(results: Sequence[Any]) -> Any:
         return _pytree.tree_unflatten(list(results), out_spec)
 
-    return flatten, unflatten
+    def alone(results: Sequence[Any]) -> Any:
+        return results[0]
+
+    return flatten, alone if out_spec == _pytree.tree_structure(0) else unflatten
 
 
 def evaluator(
