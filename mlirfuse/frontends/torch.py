@@ -21,6 +21,8 @@ from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.lowering import one_line
 from mlirfuse.frontends.torch_export_forms import exported_forms
+from mlirfuse.frontends.torch_if_statements import exported
+from mlirfuse.frontends.torch_objects import Objects
 from mlirfuse.frontends.torch_quiet import quiet
 
 if TYPE_CHECKING:
@@ -62,16 +64,24 @@ def import_module(
         model = as_module(model)
     source = getattr(model, "mlirfuse_name", type(model).__name__)
     args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
+    objects = Objects(args, kwargs)
+    opened = objects.opened(args, kwargs)
     marks.restart()
     try:
-        with quiet(), torch.no_grad(), exported_forms():
-            program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+        with quiet(), torch.no_grad(), exported_forms(), objects.handled(model):
+            program = exported(
+                lambda: torch.export.export(model, *opened, dynamic_shapes=dynamic_shapes)
+            )
+    except MlirfuseError as error:
+        raise ImportFailedError(f"{source}: {error}") from error
     except Exception as error:
         raise ImportFailedError(
             f"{source}: torch.export cannot export it: {type(error).__name__}: {one_line(error)}"
         ) from error
     common: dict[str, Any] = {"function": function, "attention": attention, "timeout": timeout}
     imported = import_program(program, source=source, **common)
+    assert imported.flatten is not None and imported.unflatten is not None
+    imported.flatten, imported.unflatten = objects.wrap(imported.flatten, imported.unflatten)
     if dynamic_shapes is not None:
         again = functools.partial(import_module, model, **common)
         imported.at_batch = torch_batches.of_module(imported, args, kwargs, again)
