@@ -81,6 +81,11 @@ class Objects:
         self._arguments = _apart((args, dict(kwargs)))[1]
         self.results: _Tree | None = None
 
+    @property
+    def among_arguments(self) -> bool:
+        """Whether an argument is an object, or has one in it."""
+        return self._arguments.has_objects
+
     def opened(
         self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -125,7 +130,7 @@ class Objects:
             return values if tree.has_objects else result
 
         hooks = [model.register_forward_hook(after)]
-        if self._arguments.has_objects:
+        if self.among_arguments:
             hooks.append(model.register_forward_pre_hook(before, with_kwargs=True))
         try:
             yield
@@ -148,7 +153,7 @@ class Objects:
             return tree.made(iter(unflatten(results)))
 
         return (
-            flattened if self._arguments.has_objects else flatten,
+            flattened if self.among_arguments else flatten,
             unflattened if tree is not None else unflatten,
         )
 
