@@ -52,6 +52,19 @@ class _Tree:
         """Whether one of the leaves is an object."""
         return any(isinstance(part, _Tree) for part in self.parts)
 
+    def takes(self, other: _Tree) -> bool:
+        """Whether another tree has the same containers and objects."""
+        return (
+            (self.kind, self.spec) == (other.kind, other.spec)
+            and len(self.parts) == len(other.parts)
+            and all(
+                part.takes(found)
+                if isinstance(part, _Tree) and isinstance(found, _Tree)
+                else type(part) is type(found)
+                for part, found in zip(self.parts, other.parts, strict=True)
+            )
+        )
+
     def made(self, values: Iterator[Any]) -> Any:
         """The containers with values in place of the leaves."""
         from torch.utils import _pytree as pytree
@@ -104,10 +117,11 @@ class Objects:
             return args, dict(kwargs)  # what differs is said later
         for index, part in enumerate(tree.parts):
             if isinstance(part, _Tree):
-                if type(leaves[index]) is not part.kind:
-                    raise CallError(f"an argument is no {part.kind.__name__}")  # type: ignore[union-attr]
-                leaves[index], found = _apart(dict(vars(leaves[index])))
-                if found.spec != part.spec or len(found.parts) != len(part.parts):
+                leaf = leaves[index]
+                if type(leaf) is not part.kind:
+                    raise CallError(f"an argument is no {part.kind and part.kind.__name__}")
+                leaves[index], found = _apart(dict(vars(leaf)), (id(leaf),))
+                if not part.takes(dataclasses.replace(found, kind=part.kind)):
                     raise CallError(_ARGUMENTS)
         opened: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_unflatten(leaves, spec)
         return opened

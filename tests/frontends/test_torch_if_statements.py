@@ -64,11 +64,11 @@ def either(x):
 
 
 @pytest.mark.parametrize("function", [early_return, chosen, nested, either])
-@pytest.mark.parametrize("scale", [1, -1, 0.1, 1e4, -1e4])
-def test_each_branch_is_chosen(function, scale):
+def test_each_branch_is_chosen(function):
     program = mlirfuse.compile(function, (X,))
-    got, want = program(X * scale + 0.01), function(X * scale + 0.01)
-    torch.testing.assert_close(got, want)
+    for scale in (1, -1, 0.1, 1e4, -1e4):
+        x = X * scale + 0.01
+        torch.testing.assert_close(program(x), function(x))
 
 
 def test_a_model_with_a_condition_in_each_layer():
