@@ -57,7 +57,8 @@ tiles of sixteen rows; of f32 4.4 and 20.7."""
 
 SMALL_CTAS_PER_SM = 5
 """CTAs of the fewest columns on each SM at most: of a GRU of 64x128 f16 an iteration took 1.4 us in
-512 CTAs of 16 columns, and more in 1024; of an LSTM of 40x100 f16 1.9 us in 520 of 8, 2.4 in 160."""
+512 CTAs of 16 columns, and more in 1024; of an LSTM of 40x100 f16 1.9 us in 520 of 8, 2.4 in 160
+of 32."""
 
 ROWS_PER_SM = 2
 """Rows of states for each SM up to which CTAs have one row; an estimate: tiles of sixteen rows took

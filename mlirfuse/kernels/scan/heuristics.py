@@ -113,11 +113,11 @@ def _ctas(problem: ScanProblem, lanes: int) -> int:
 def _contiguous(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
     """The configuration of scans along the contiguous dimension."""
     columns = power_of_two(problem.columns)
-    few_masked = columns <= MAX_ROW_PADDING * problem.columns
-    if TILE_ELEMENTS < columns <= LONG_ROW_ELEMENTS and few_masked and problem.element_bits <= 32:
-        if problem.outer >= gpu.num_sms * CTAS_PER_SM:
-            return ScanConfig(columns, 1, LONG_ROW_WARPS)
-    if columns > TILE_ELEMENTS and problem.outer >= gpu.num_sms * CTAS_PER_SM:
+    many = problem.outer >= gpu.num_sms * CTAS_PER_SM
+    whole = TILE_ELEMENTS < columns <= min(LONG_ROW_ELEMENTS, MAX_ROW_PADDING * problem.columns)
+    if many and whole and problem.element_bits <= 32:
+        return ScanConfig(columns, 1, LONG_ROW_WARPS)
+    if columns > TILE_ELEMENTS and many:
         columns = tile_width(problem.columns, TILE_ELEMENTS)
     elif columns > TILE_ELEMENTS:
         return min(_long(problem, gpu), key=lambda config: _cycles(problem, config, gpu))
