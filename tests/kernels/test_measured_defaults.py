@@ -82,6 +82,16 @@ def test_columns_of_many_rows_are_split_often():
     assert reduction.choose_config(variance, HOPPER).splits <= 128
 
 
+def test_threads_reduce_few_values_alone():
+    """Each tensor and each reduction counts."""
+    mean = ReductionProblem(
+        1122880, 48, "arith.addf", 1, 0, contiguous_rows=280720, operand_bits=16
+    )
+    assert reduction.choose_config(mean, HOPPER).block_columns == 1
+    deviation = dataclasses.replace(mean, columns=24, reads=2, combiners="arith.addf arith.addf")
+    assert reduction.choose_config(deviation, HOPPER).block_columns != 1
+
+
 @pytest.mark.parametrize(("bits", "rows"), [(32, 32), (16, 64)])
 def test_contiguous_rows_of_a_tile_are_a_line(bits, rows):
     problem = ReductionProblem(
