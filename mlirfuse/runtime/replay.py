@@ -4,8 +4,9 @@ A call of iree-runtime 3.13 wakes two threads and issues its commands one by one
 to 0.5 ms in addition to the kernels. The commands of a program of static shapes are the same at
 each call except for the addresses of arguments and results. So they are recorded once for each
 signature, and become a graph; a call patches the new addresses into the nodes that hold the old
-ones, and launches the graph on PyTorch's current stream. It does not wait: results are tensors of
-PyTorch's allocator, ready in the order of the stream as those of any operator.
+ones, and launches the graph, or the only kernel, on PyTorch's current stream. It does not wait:
+results are tensors of PyTorch's allocator, ready in the order of the stream as those of any
+operator.
 
 Weights stay where iree-runtime has them. Intermediate values move to a workspace of PyTorch's
 allocator, and iree-runtime gives its own memory for them back, so that one pool does not starve the
