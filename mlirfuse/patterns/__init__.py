@@ -109,6 +109,7 @@ _NAMES = (
     "sort_triton_kernel",
     "sort_vector_kernel",
     "split_concat_fusion",
+    "strided_slice_rewrite",
     "tanh_softplus_rewrite",
     "tf32_rounding_rewrite",
     "transpose_matmul_fusion",
