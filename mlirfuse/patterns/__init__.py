@@ -110,6 +110,7 @@ _NAMES = (
     "sort_vector_kernel",
     "split_concat_fusion",
     "spread_transpose_rewrite",
+    "strided_slice_rewrite",
     "tanh_softplus_rewrite",
     "tf32_rounding_rewrite",
     "transpose_matmul_fusion",

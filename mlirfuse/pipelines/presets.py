@@ -65,6 +65,8 @@ DEFAULT: tuple[str, ...] = (
     "broadcast_operand_rewrite",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
+    # Before anything takes the contraction that becomes a convolution.
+    "strided_slice_rewrite",
     # Before anything groups an op whose order changes.
     "transposed_gather_rewrite",
     "image_layout_rewrite",

@@ -4,10 +4,11 @@
     first = steps.join(group, own)                    the first step that is not complete
     steps.each_part(step, write)                      every part of it is complete behind this
 
-A workgroup claims a part of a step before it computes it: its own part first, and those of others
-where their workgroups have not begun. It waits only for parts that a running workgroup has claimed.
-So any order of workgroups ends, one after the other on one thread too, where the first computes all
-parts. IREE promises no more: a barrier of workgroups would wait forever there.
+A workgroup claims a part of a step before it computes it: its own part first, then those of others
+whose workgroups have not begun, and waits for the rest in a second round. It waits only for parts
+that a running workgroup has claimed, or is about to. So any order of workgroups ends, one after the
+other on one thread too, where the first computes all parts; and where there are fewer threads than
+parts, they share these. IREE promises no more: a barrier of workgroups would wait forever there.
 """
 
 from __future__ import annotations
@@ -81,19 +82,27 @@ class SharedSteps:
         def one(number: str, _: list[str]) -> list[str]:
             part = linear(writer.binary("remui", self._own + linear(number), self.parts))
             is_own = writer.value(f"arith.cmpi eq, {number}, {writer.index(0)} : index")
+            waits = writer.value(f"arith.cmpi sge, {number}, {writer.index(self.parts)} : index")
 
             def compute(_: list[str]) -> list[str]:
                 write(part)
                 self._update("assign", part, COMPLETE, following)
                 return []
 
-            writer.when(self._claim(part, following, is_own), [], [], compute)
+            writer.when(self._claim(part, following, is_own, waits), [], [], compute)
             return []
 
-        writer.loop(0, self.parts, 1, [], [], one)
+        writer.loop(0, 2 * self.parts, 1, [], [], one)
 
-    def _claim(self, part: Linear, following: str, is_own: str) -> str:
-        """Waits until a part is complete, or claimed here; returns whether it is claimed."""
+    def _claim(self, part: Linear, following: str, is_own: str, waits: str) -> str:
+        """Writes the claim of a part; returns whether it is this workgroup's.
+
+        Args:
+          part: the part.
+          following: the number of the step behind.
+          is_own: whether the part is its own.
+          waits: whether it polls until the part is complete, or claimed here.
+        """
         writer = self._writer
         no, zero = writer.hoisted("arith.constant false"), writer.index(0)
         result, count, mine = writer.name(), writer.name(), writer.name()
@@ -102,7 +111,10 @@ class SharedSteps:
         with writer.block(f"{header} : (index, i1) -> (index, i1) {{", "} do {"):
             complete = self._value(part, COMPLETE)
             is_open = writer.value(f"arith.cmpi slt, {complete}, {following} : i32")
-            asks = writer.value(f"arith.select {mine}, {no}, {is_open} : i1")
+            is_first = writer.value(f"arith.cmpi eq, {count}, {zero} : index")
+            polls_again = writer.value(f"arith.ori {is_first}, {waits} : i1")
+            asks = writer.value(f"arith.andi {is_open}, {polls_again} : i1")
+            asks = writer.value(f"arith.select {mine}, {no}, {asks} : i1")
             writer.line(f"scf.condition({asks}) {count}, {mine} : index, i1")
         with writer.block("// do", "}"):
             writer.line(f"^bb0({polls}: index, {unused}: i1):")
