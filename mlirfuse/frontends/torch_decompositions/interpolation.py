@@ -143,7 +143,8 @@ def antialiasing(
     """Weights (count, size) of a filter that is as wide as the step.
 
     Args:
-      size: elements of the image along the axis; count: those of the result.
+      size: elements of the image along the axis.
+      count: those of the result.
       align: whether the first and the last elements keep their positions.
       scale: a given factor, for a step that is not that of the sizes.
       like: a tensor of the device.
