@@ -38,6 +38,9 @@ _MAX_PRODUCT = 255 * 255
 _SHIFT = 128
 """Difference between a byte as unsigned and the same with its highest bit flipped as signed."""
 
+_MATMUL = ((0, 2), (2, 1), (0, 1))
+"""Loops that the operands of a `linalg.matmul` are indexed by."""
+
 _EXTENSIONS = ("arith.extsi", "arith.extui")
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
@@ -234,6 +237,8 @@ def _product(
         image = builders.collapse(left.value, flat)
         result = _zeros([ops.shape(image)[0], columns])
         product: ir.Value = linalg.matmul(image, right.value, outs=[result])
+        # IREE 3.13 reads the maps where an operand is transposed, and crashes without them.
+        product.owner.attributes["indexing_maps"] = _matmul_maps()
         if len(rows) == 1:
             return product
         return builders.expand(product, flat, [sizes[d] for d in out])
@@ -251,6 +256,13 @@ def _product(
         ["parallel" if d in out else "reduction" for d in used],
         body,
     ).results[0]
+
+
+def _matmul_maps() -> ir.ArrayAttr:
+    from iree.compiler import ir
+
+    maps = (ir.AffineMap.get_permutation([0, 1, 2]).get_submap(dims) for dims in _MATMUL)
+    return ir.ArrayAttr.get([ir.AffineMapAttr.get(index_map) for index_map in maps])
 
 
 def _corrected(

@@ -60,9 +60,7 @@ def _rewritten(loop: ir.Operation) -> bool:
                 values |= dict(zip(step.results, copy.results, strict=True))
             places = [list(before.arguments).index(value) for value in passed]
             forwarded = [arguments[place] for place in places]
-            ir.Operation.create(
-                "scf.condition", operands=[values[yielded[index]], *forwarded]
-            )
+            ir.Operation.create("scf.condition", operands=[values[yielded[index]], *forwarded])
     after.append_to(made.regions[1])
     with end.location, ir.InsertionPoint(end):
         rest = [value for k, value in enumerate(yielded) if k != index]

@@ -69,6 +69,7 @@ def import_file(
     """
     import onnx
 
+    from mlirfuse.frontends import onnx_types
     from mlirfuse.frontends.onnx_repairs.casts import store
 
     function = function or "main"
@@ -92,6 +93,9 @@ def import_file(
             timeout=timeout,
         )
     except ImportFailedError as error:
+        found = None if error.op else onnx_types.unsupported(model.graph)
+        if found is not None:
+            raise ImportFailedError(f"{path}: {found}") from error
         if not _has_open_sizes(inputs):
             raise
         raise ImportFailedError(
@@ -329,8 +333,6 @@ def _write(
     from iree.compiler import ir
     from iree.compiler.extras import onnx_importer
 
-    from mlirfuse.frontends import onnx_types
-
     class Cache(onnx_importer.ContextCache):  # type: ignore[misc]
         def tensor_proto_to_attr(self, tensor: onnx.TensorProto) -> ir.Attribute:
             if tensor.name not in arrays or _has_data(tensor):
@@ -349,9 +351,9 @@ def _write(
         )
         importer.import_all()
     except (onnx_importer.OnnxImportError, AssertionError, TypeError, ValueError) as error:
-        found = onnx_types.unsupported(model.graph)
-        said = found or f"IREE's importer does not take it: {one_line(error)}"
-        raise ImportFailedError(f"{source}: {said}") from error
+        raise ImportFailedError(
+            f"{source}: IREE's importer does not take it: {one_line(error)}"
+        ) from error
     for name in arrays:
         _make_literal(importer._nv_map[name].owner)
     for bitcast in _operators(module.operation, "onnx.BitCast"):

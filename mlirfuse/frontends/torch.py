@@ -87,7 +87,8 @@ def import_module(
     instead = traced_form if dynamic_shapes is None and not objects.among_arguments else None
     program = _in_some_form(lambda: exported_form(model), instead, source)
     imported = _imported(program, source=source, **common)
-    assert imported.flatten is not None and imported.unflatten is not None
+    assert imported.flatten is not None
+    assert imported.unflatten is not None
     imported.flatten, imported.unflatten = objects.wrap(imported.flatten, imported.unflatten)
     if dynamic_shapes is not None:
         again = functools.partial(import_module, model, **common)

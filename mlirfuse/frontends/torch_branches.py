@@ -113,9 +113,9 @@ def condition(test: ast.expr) -> ast.expr:
         left = _held(test.left)
         made = ast.Compare(_call("number", left) if left else test.left, test.ops, operands)
         return ast.copy_location(made, test)
-    if isinstance(test, ast.Call) and isinstance(test.func, ast.Name):
-        if test.func.id == "bool" and len(test.args) == 1:
-            return condition(test.args[0])
+    is_call = isinstance(test, ast.Call) and isinstance(test.func, ast.Name)
+    if is_call and test.func.id == "bool" and len(test.args) == 1:  # type: ignore[attr-defined]
+        return condition(test.args[0])  # type: ignore[attr-defined]
     return _held(test) or test
 
 
@@ -124,8 +124,9 @@ def _held(expression: ast.expr) -> ast.expr | None:
     if not isinstance(expression, ast.Call) or expression.args or expression.keywords:
         return None
     function = expression.func
-    is_item = isinstance(function, ast.Attribute) and function.attr == "item"
-    return function.value if is_item else None  # type: ignore[union-attr]
+    if not isinstance(function, ast.Attribute) or function.attr != "item":
+        return None
+    return function.value
 
 
 def _conditional(
@@ -136,10 +137,10 @@ def _conditional(
         return None
     if _raises(then) or _raises(instead):
         return _asked(test, instead if _raises(then) else then, then, instead)
-    branches = _without_logs(then), _without_logs(instead)
-    if not all(map(_binds, (statement for branch in branches for statement in branch))):
+    both = _without_logs(then), _without_logs(instead)
+    if not all(map(_binds, (statement for branch in both for statement in branch))):
         return None
-    return _asked(test, _joined(test, *branches), then, instead)
+    return _asked(test, _joined(test, *both), then, instead)
 
 
 def _returning(
@@ -161,7 +162,7 @@ def _returning(
     if not all(map(_binds, (statement for branch in branches for statement in branch))):
         return None
     returned = ast.Return(ast.Name(_result(test), ast.Load()))
-    joined = _joined(test, *branches, [_result(test)])
+    joined = _joined(test, branches[0], branches[1], [_result(test)])
     return _asked(test, [*joined, returned], then, instead)
 
 
@@ -186,7 +187,8 @@ def _joined(
 
     Args:
       test: the condition.
-      then: the branch where it holds; instead: the other one.
+      then: the branch where it holds.
+      instead: the other one.
       wanted: the variables that are read later; None for all that a branch binds.
     """
     names = sorted({*_bound(then), *_bound(instead)})
@@ -286,7 +288,16 @@ def _is_pure(expression: ast.expr) -> bool:
             name = getattr(function, "attr", getattr(function, "id", ""))
             if name.endswith("_") and not name.endswith("__"):
                 return False
-            if name in ("append", "update", "pop", "extend", "insert", "setdefault", "add_", "clear"):
+            if name in (
+                "append",
+                "update",
+                "pop",
+                "extend",
+                "insert",
+                "setdefault",
+                "add_",
+                "clear",
+            ):
                 return False
             if any(keyword.arg == "out" for keyword in node.keywords):
                 return False

@@ -77,7 +77,8 @@ def joined(
 
     Args:
       condition: a tensor of one element.
-      then: the values where it holds; instead: those where it does not.
+      then: the values where it holds.
+      instead: those where it does not.
       names: of the variables, for messages.
 
     Raises:

@@ -3,7 +3,8 @@
     cond(p, f, g, (x,))            torch.prim.If %p -> { call @f(%x) } else { call @g(%x) }
     while_loop(c, f, (x,), (w,))   torch.prim.Loop %c(%x, %w) { call @f(%x, %w); call @c }
 
-IREE 3.13's importer has no `cond`, and no `while_loop` of one value or with operands that stay the same.
+IREE 3.13's importer has no `cond`, and no `while_loop` of one value or with operands that stay the
+same.
 """
 
 from __future__ import annotations
@@ -28,9 +29,7 @@ def node_importer() -> type:
             condition, then, instead, *rest = node.args
             operands = [self._import_argument(loc, part) for part in _flat(rest)]
             types = [self._cc.value_info_to_type(value) for value in node.meta["val"]]
-            made = _operation(
-                "torch.prim.If", [self._truth(loc, condition)], types, loc, regions=2
-            )
+            made = _operation("torch.prim.If", [self._truth(loc, condition)], types, loc, regions=2)
             for region, branch in zip(made.regions, (then, instead), strict=True):
                 with _block(region, [], loc):
                     found = _called(self._function(node, branch), operands, types, loc)

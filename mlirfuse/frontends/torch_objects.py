@@ -78,7 +78,7 @@ class _Tree:
         tree = pytree.tree_unflatten(leaves, self.spec)
         if self.kind is None:
             return tree
-        made = self.kind.__new__(self.kind)
+        made: Any = object.__new__(self.kind)
         vars(made).update(tree)
         return made
 

@@ -4,7 +4,8 @@
   becomes
     forward(x): y = aten.cos(x); return aten.mul(y, 2)
 
-The exporter records calls of `torch.func.grad`, `jvp` and the like, and cannot decompose all of them.
+The exporter records calls of `torch.func.grad`, `jvp` and the like, and cannot decompose all of
+them.
 """
 
 from __future__ import annotations

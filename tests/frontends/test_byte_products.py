@@ -132,3 +132,21 @@ def test_a_product_of_integers_without_zero_points(kinds, tmp_path):
     )
     program = mlirfuse.compile(tmp_path / "model.onnx")
     np.testing.assert_array_equal(program(a, b), a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+def test_products_of_bytes_with_transposed_weights(target):
+    """IREE crashed where it moved the transpose into a matmul without indexing maps."""
+    torch = pytest.importorskip("torch")
+    generator = torch.Generator().manual_seed(0)
+    x, w = (
+        torch.randint(-127, 127, shape, generator=generator, dtype=torch.int8)
+        for shape in ((4, 16), (8, 16))
+    )
+
+    def model(x, w):
+        return x.to(torch.int32) @ w.t().to(torch.int32)
+
+    program = mlirfuse.compile(model, (x, w), target=target)
+    if target == "cpu":
+        assert torch.equal(program(x, w), model(x, w))

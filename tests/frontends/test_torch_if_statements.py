@@ -49,7 +49,8 @@ def nested(x):
     y = x * 2
     if x.mean() > 0:
         if (x > 10).any():
-            y = x * 3
+            z = x * 3
+            y = z + 0
         else:
             y = y + 1
     elif x.min().item() < -50:
@@ -98,7 +99,9 @@ def test_a_branch_with_an_effect_is_refused():
             seen.append(1)
         return x + 1
 
-    with pytest.raises(ImportFailedError, match=r"test_torch_if_statements.py:\d+: the program would depend"):
+    with pytest.raises(
+        ImportFailedError, match=r"test_torch_if_statements.py:\d+: the program would depend"
+    ):
         mlirfuse.compile(function, (X,))
 
 

@@ -38,7 +38,8 @@ def test_objects_are_opened_and_made_again():
     x, cache = torch.randn(1, 4), Cache(Layer(torch.randn(3, 4)), Layer(torch.randn(3, 4)))
     program = mlirfuse.compile(step, (x, cache))
     got, want = program(x, cache), step(x, cache)
-    assert type(got) is Output and type(got.cache) is Cache
+    assert type(got) is Output
+    assert type(got.cache) is Cache
     assert got.cache.kind is torch.float32
     torch.testing.assert_close(got.state, want.state)
     for a, b in zip(got.cache.layers, want.cache.layers, strict=True):
@@ -49,7 +50,8 @@ def test_objects_are_opened_and_made_again():
 def test_results_are_objects_each_time():
     program = mlirfuse.compile(lambda x: Cache(Layer(x + 1)), (torch.zeros(2),))
     first, second = program(torch.zeros(2)), program(torch.ones(2))
-    assert first.layers[0].keys.tolist() == [1, 1] and second.layers[0].keys.tolist() == [2, 2]
+    assert first.layers[0].keys.tolist() == [1, 1]
+    assert second.layers[0].keys.tolist() == [2, 2]
 
 
 def test_another_class_is_refused():

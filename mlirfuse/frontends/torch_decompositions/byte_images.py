@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
-from mlirfuse.frontends.torch_decompositions.interpolation import antialiasing
+from mlirfuse.frontends.torch_decompositions.interpolation import antialiasing, cubic_antialiasing
 from mlirfuse.frontends.torch_decompositions.resizing import cubic_weights
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def table(default: Table) -> Table:
         (aten.upsample_bilinear2d, _linear),
         (aten.upsample_bicubic2d, _cubic),
         (aten._upsample_bilinear2d_aa, antialiasing),
+        (aten._upsample_bicubic2d_aa, cubic_antialiasing),
     ):
         for op in (packet.default, packet.vec):
             found[op] = _resized(op, weights, default.get(op))

@@ -6,7 +6,8 @@ import functools
 import itertools
 import math
 import operator
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from mlirfuse.frontends.torch_decompositions.accumulation import Table, is_half
 from mlirfuse.frontends.torch_decompositions.resizing import cubic_weights
@@ -23,7 +24,8 @@ def table() -> Table:
     return {
         aten.grid_sampler_2d.default: _grid_sampler,
         aten.grid_sampler_3d.default: _grid_sampler,
-        aten._upsample_bilinear2d_aa.default: _bilinear_antialiased,
+        aten._upsample_bilinear2d_aa.default: _antialiased(antialiasing),
+        aten._upsample_bicubic2d_aa.default: _antialiased(cubic_antialiasing),
         aten._cdist_forward.default: _cdist,
         aten._euclidean_dist.default: _euclidean_distances,
         aten._pdist_forward.default: _pdist,
@@ -111,10 +113,44 @@ def _grid_sampler(
     return total.to(dtype)
 
 
+Filter = Callable[["torch.Tensor"], "torch.Tensor"]
+"""Weights of distances that are not negative, in elements of the coarser image."""
+
+
+def _triangle(distance: torch.Tensor) -> torch.Tensor:
+    """The filter of linear interpolation."""
+    return (1 - distance).clamp(min=0)
+
+
+def _cubic(distance: torch.Tensor) -> torch.Tensor:
+    """The filter of cubic interpolation with a = -0.5, which antialiasing takes."""
+    import torch
+
+    near = (1.5 * distance - 2.5) * distance * distance + 1
+    far = ((-0.5 * distance + 2.5) * distance - 4) * distance + 2
+    return torch.where(distance < 1, near, torch.where(distance < 2, far, 0))
+
+
 def antialiasing(
-    size: int, count: int, align: bool, scale: float | None, like: torch.Tensor
+    size: int,
+    count: int,
+    align: bool,
+    scale: float | None,
+    like: torch.Tensor,
+    weights: Filter = _triangle,
+    support: int = 1,
 ) -> torch.Tensor:
-    """Weights (count, size) of a triangle filter as wide as the step."""
+    """Weights (count, size) of a filter that is as wide as the step.
+
+    Args:
+      size: elements of the image along the axis.
+      count: those of the result.
+      align: whether the first and the last elements keep their positions.
+      scale: a given factor, for a step that is not that of the sizes.
+      like: a tensor of the device.
+      weights: the filter.
+      support: distance from which its weights are zero.
+    """
     import torch
 
     if align:
@@ -124,25 +160,39 @@ def antialiasing(
     width = max(step, 1.0)
     center = step * (torch.arange(count, device=like.device).to(torch.float32) + 0.5)
     place = torch.arange(size, device=like.device).to(torch.float32)
-    low = (center - width + 0.5).to(torch.int64).clamp(min=0).unsqueeze(-1)
-    high = (center + width + 0.5).to(torch.int64).clamp(max=size).unsqueeze(-1)
+    reach = support * width
+    low = (center - reach + 0.5).to(torch.int64).clamp(min=0).unsqueeze(-1)
+    high = (center + reach + 0.5).to(torch.int64).clamp(max=size).unsqueeze(-1)
     distance = (place - center.unsqueeze(-1) + 0.5).abs() / width
-    weight = torch.where((place >= low) & (place < high), (1 - distance).clamp(min=0), 0)
+    weight = torch.where((place >= low) & (place < high), weights(distance), 0)
     return weight / weight.sum(-1, keepdim=True)
 
 
-def _bilinear_antialiased(
-    x: torch.Tensor,
-    output_size: list[int],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> torch.Tensor:
-    y = x.float()
-    rows = antialiasing(x.shape[-2], output_size[0], align_corners, scales_h, x)
-    columns = antialiasing(x.shape[-1], output_size[1], align_corners, scales_w, x)
-    y = rows @ (y @ columns.mT)
-    return y.to(x.dtype)
+cubic_antialiasing = functools.partial(antialiasing, weights=_cubic, support=2)
+"""The same with the filter of cubic interpolation."""
+
+
+def _antialiased(weights: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Resizing with antialiasing; dynamic sizes and bytes have no form here."""
+
+    def decomposition(
+        x: torch.Tensor,
+        output_size: list[int],
+        align_corners: bool,
+        scales_h: float | None = None,
+        scales_w: float | None = None,
+    ) -> Any:
+        sizes = x.shape[-2:]
+        is_static = all(isinstance(n, int) for n in (*sizes, *output_size))
+        if not is_static or not x.is_floating_point():
+            return NotImplemented
+        rows, columns = (
+            weights(size, count, align_corners, scale, x)
+            for size, count, scale in zip(sizes, output_size, (scales_h, scales_w), strict=True)
+        )
+        return (rows @ (x.float() @ columns.mT)).to(x.dtype)
+
+    return decomposition
 
 
 def _cdist(

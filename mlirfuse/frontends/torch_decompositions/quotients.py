@@ -44,6 +44,8 @@ def _divided(x: Any, y: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotients of bytes in 32 bits, and floors of quotients from remainders, as in PyTorch."""
     import torch
 
+    if not isinstance(x, torch.Tensor) and not isinstance(y, torch.Tensor):
+        return NotImplemented
     dtype = torch.result_type(x, y)
     if not isinstance(x, torch.Tensor):
         x = torch.full((), x, dtype=dtype, device=y.device)
