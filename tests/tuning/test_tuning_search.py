@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 import mlirfuse
+from mlirfuse.benchmarking import programs
 from mlirfuse.benchmarking.programs import Timed
 from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.core import CompileFailedError, MlirfuseError
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.tools.tune import main
 from mlirfuse.tuning.execution.simulated import SimulatedExecutor
@@ -322,6 +324,20 @@ def test_a_model_is_tuned_and_its_profile_used(tmp_path, monkeypatch, capsys):
     assert program.report.profile["model"].startswith("model.mlir (")
     x = np.ones((8, 32), np.float32)
     np.testing.assert_array_equal(program(x), x + x)
+
+
+def test_a_process_that_dies_leaves_its_last_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "MODULE", "helpers.dying_program")
+    said = "p.vmfb: calling it failed: its process died with SIGSEGV: CUDA_ERROR_ILLEGAL_ADDRESS"
+    with pytest.raises(CompileFailedError, match=said):
+        programs.timed(
+            {"one": tmp_path / "p.vmfb"},
+            [],
+            Signature("main", (), ()),
+            device="local-sync",
+            timeout=60.0,
+            seconds=1.0,
+        )
 
 
 def test_a_program_that_hangs_is_named_and_the_others_are_measured(tmp_path, monkeypatch):
