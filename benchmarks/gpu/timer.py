@@ -17,6 +17,9 @@ from mlirfuse.core import MlirfuseError
 MARKER = "spin_kernel"
 """Part of the name of the kernel of `torch.cuda._sleep`."""
 
+WARM_CYCLES = 200_000_000
+"""Cycles for which the device is busy before a recording: a tenth of a second."""
+
 BETWEEN_HOST_AND_DEVICE = ("HtoD", "DtoH")
 """Parts of the names of copies that do not count as work on the device."""
 
@@ -78,6 +81,9 @@ def profiled(
     from torch.profiler import ProfilerActivity, profile
 
     order = turns(calls, rounds, copies)
+    # After seconds of compiling the device runs at a lower clock.
+    torch.cuda._sleep(WARM_CYCLES)
+    torch.cuda.synchronize()
     with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as recorder:
         for name, copy in order:
             torch.cuda._sleep(1)

@@ -79,3 +79,37 @@ func.func @no_fusion_dynamic(%x: tensor<?x8xf32>, %e: tensor<?x8xf32>, %t: tenso
   } -> tensor<?x8xf32>, tensor<?xf32>
   return %s#0 : tensor<?x8xf32>
 }
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+// The op that computes what a flip reads.
+// CHECK-LABEL: @flip_of_computed
+// CHECK: flow.dispatch.region
+// CHECK: math.cos
+// CHECK: tensor.extract
+// CHECK: iree_linalg_ext.scan
+// CHECK: flow.return
+func.func @flip_of_computed(%x: tensor<4x8xf32>, %e: tensor<4x8xf32>, %t: tensor<4xf32>) -> tensor<4x8xf32> {
+  %seven = arith.constant 7 : index
+  %c = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<4x8xf32>) outs(%e : tensor<4x8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = math.cos %a : f32
+    linalg.yield %v : f32
+  } -> tensor<4x8xf32>
+  %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<4x8xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.subi %seven, %j : index
+    %v = tensor.extract %c[%i, %k] : tensor<4x8xf32>
+    linalg.yield %v : f32
+  } -> tensor<4x8xf32>
+  %s:2 = iree_linalg_ext.scan {operandSegmentSizes = array<i32: 1, 2>} dimension(1) inclusive(true) ins(%f : tensor<4x8xf32>) outs(%e, %t : tensor<4x8xf32>, tensor<4xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    %r = arith.addf %a, %b : f32
+    iree_linalg_ext.yield %r : f32
+  } -> tensor<4x8xf32>, tensor<4xf32>
+  return %s#0 : tensor<4x8xf32>
+}

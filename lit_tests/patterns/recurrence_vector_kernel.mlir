@@ -51,17 +51,25 @@ util.func public @rnn(%x: tensor<32x8x64xf32>, %w: tensor<64x64xf32>, %h0: tenso
 
 // -----
 
-// The eight cores of this target share the weights of one row faster.
-// WHY-LABEL: @no_kernel_one_wide_row
-// WHY: recurrence_vector_kernel
-// WHY-NEXT: {{.*}}an iteration takes 11 us on one core, 1 us on all
-// CHECK-LABEL: @no_kernel_one_wide_row
-// CHECK-NOT: flow.dispatch
+// Eight workgroups share the weights of two rows: each claims its part of the columns of an
+// iteration, and waits for the others' behind it.
+// CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: %[[EIGHT:.*]] = arith.constant 8 : index
+// CHECK: hal.return %[[EIGHT]]
+// CHECK: memref.atomic_rmw assign {{.*}}, %[[FLAGS:.*]][{{.*}} : (i32, memref<128xi32>)
+// CHECK: scf.for
+// CHECK: scf.while
+// CHECK: memref.atomic_rmw maxs {{.*}}, %[[FLAGS]][
+// CHECK: vector.fma {{.*}} : vector<8xf32>
+// CHECK: memref.atomic_rmw assign {{.*}}, %[[FLAGS]][
+// CHECK-LABEL: @two_wide_rows
+// CHECK: %[[ZEROS:.*]] = flow.tensor.splat {{.*}} : tensor<128xi32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@recurrence_{{.*}}%[[ZEROS]]) {{.*}} -> (tensor<32x2x512xf32>, tensor<2x512xf32>, tensor<2048xf32>, %[[ZEROS]])
 #row = affine_map<(b, n, k) -> (b, k)>
 #weight = affine_map<(b, n, k) -> (n, k)>
 #sum = affine_map<(b, n, k) -> (b, n)>
 #id = affine_map<(b, n) -> (b, n)>
-util.func public @no_kernel_one_wide_row(%x: tensor<32x2x512xf32>, %w: tensor<512x512xf32>, %h0: tensor<2x512xf32>) -> (tensor<32x2x512xf32>, tensor<2x512xf32>) {
+util.func public @two_wide_rows(%x: tensor<32x2x512xf32>, %w: tensor<512x512xf32>, %h0: tensor<2x512xf32>) -> (tensor<32x2x512xf32>, tensor<2x512xf32>) {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
   %c32 = arith.constant 32 : index

@@ -84,6 +84,21 @@ func.func @no_fusion_unequal_parts(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 // -----
 
+// CHECK-LABEL: @no_fusion_slices_that_drop_a_dimension
+// CHECK-NOT: tensor.expand_shape
+// WHY: shape_mismatch (1)
+// WHY: the slices have different shapes
+func.func @no_fusion_slices_that_drop_a_dimension(%x: tensor<2x4x3xf32>) -> tensor<4x6xf32> {
+  %a = tensor.extract_slice %x[0, 0, 0] [1, 4, 3] [1, 1, 1] : tensor<2x4x3xf32> to tensor<4x3xf32>
+  %b = tensor.extract_slice %x[1, 0, 0] [1, 4, 3] [1, 1, 1] : tensor<2x4x3xf32> to tensor<4x3xf32>
+  %e = tensor.empty() : tensor<4x6xf32>
+  %i = tensor.insert_slice %a into %e[0, 0] [4, 3] [1, 1] : tensor<4x3xf32> into tensor<4x6xf32>
+  %y = tensor.insert_slice %b into %i[0, 3] [4, 3] [1, 1] : tensor<4x3xf32> into tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}
+
+// -----
+
 // CHECK-LABEL: @no_fusion_dynamic
 // CHECK-NOT: tensor.expand_shape
 // WHY: dynamic_shape (1)

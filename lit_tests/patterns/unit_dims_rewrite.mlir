@@ -95,3 +95,14 @@ func.func @no_rewrite_of_kept_dims(%x: tensor<12xf32>) -> tensor<1x4xf32> {
   %a = tensor.extract_slice %e[0, 8] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<1x4xf32>
   return %a : tensor<1x4xf32>
 }
+
+// -----
+
+// CHECK-LABEL: @no_rewrite_of_an_open_size
+// CHECK: tensor.expand_shape
+// CHECK: tensor.extract_slice %{{.+}}[0, 0, 0] [1, %{{.+}}, 4] [1, 1, 1]
+func.func @no_rewrite_of_an_open_size(%x: tensor<?x8xf32>, %n: index) -> tensor<?x4xf32> {
+  %e = tensor.expand_shape %x [[0, 1], [2]] output_shape [1, %n, 8] : tensor<?x8xf32> into tensor<1x?x8xf32>
+  %a = tensor.extract_slice %e[0, 0, 0] [1, %n, 4] [1, 1, 1] : tensor<1x?x8xf32> to tensor<?x4xf32>
+  return %a : tensor<?x4xf32>
+}

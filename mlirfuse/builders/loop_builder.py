@@ -125,7 +125,7 @@ def _capture(op: ir.Operation, value: ir.Value, count: ir.Value) -> None:
 
 
 def _writes_one(op: ir.Operation, indices: ir.Value, last: int) -> bool:
-    """Whether a scatter writes one row, whose index these are, and all of them exist."""
+    """Whether a scatter writes one row of static sizes, whose index these are; all rows exist."""
     if op.name != scatters.SCATTER:
         return False
     found = scatters.scatter(op)
@@ -137,6 +137,7 @@ def _writes_one(op: ir.Operation, indices: ir.Value, last: int) -> bool:
         and found.mask is None
         and found.dimensions == (0,)
         and list(end.operands) == [block.arguments[0]]
+        and None not in ops.shape(found.updates)
         and last < (ops.shape(found.destination)[0] or 0)
     )
 
@@ -163,9 +164,9 @@ def _insert(op: ir.Operation, index: ir.Value) -> None:
 
 
 def _slice_at(op: ir.Operation, count: ir.Value, index: ir.Value) -> None:
-    """Replaces a copy of the part of a tensor at the counter by a `tensor.extract_slice`."""
+    """Replaces a copy of the part of a static tensor at the counter by a slice of it."""
     found = gathers.part_at(op, count) if ops.is_generic(op) else None
-    if found is None:
+    if found is None or None in (*ops.shape(op.results[0]), *ops.shape(found.source)):
         return
     shape = [size or 0 for size in ops.shape(op.results[0])]
     sizes = [size or 0 for size in ops.shape(found.source)]

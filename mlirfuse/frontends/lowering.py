@@ -23,6 +23,7 @@ from mlirfuse.frontends.exclusive_scans import make_exclusive
 from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.nan_propagation import propagate_nan
+from mlirfuse.frontends.loop_conditions import compute_first
 from mlirfuse.frontends.narrow_integers import widen_conversions
 from mlirfuse.frontends.small_arguments import expand_near_zero
 from mlirfuse.frontends.weights import Weights
@@ -140,7 +141,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
     """
     repairs: list[Callable[[ir.Module], bool]] = []
     if input_type in ("torch", "onnx"):
-        repairs += [propagate_nan, widen_conversions, narrow_products, expand_near_zero]
+        repairs += [compute_first, propagate_nan, widen_conversions, narrow_products, expand_near_zero]
     if frontend != "mlir":
         repairs += [split_index_reductions, make_exclusive]
     repairs += [drop_empty_loops, separate_destinations, crop_to_windows]

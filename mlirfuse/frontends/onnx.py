@@ -329,6 +329,8 @@ def _write(
     from iree.compiler import ir
     from iree.compiler.extras import onnx_importer
 
+    from mlirfuse.frontends import onnx_types
+
     class Cache(onnx_importer.ContextCache):  # type: ignore[misc]
         def tensor_proto_to_attr(self, tensor: onnx.TensorProto) -> ir.Attribute:
             if tensor.name not in arrays or _has_data(tensor):
@@ -347,9 +349,9 @@ def _write(
         )
         importer.import_all()
     except (onnx_importer.OnnxImportError, AssertionError, TypeError, ValueError) as error:
-        raise ImportFailedError(
-            f"{source}: IREE's importer does not take it: {one_line(error)}"
-        ) from error
+        found = onnx_types.unsupported(model.graph)
+        said = found or f"IREE's importer does not take it: {one_line(error)}"
+        raise ImportFailedError(f"{source}: {said}") from error
     for name in arrays:
         _make_literal(importer._nv_map[name].owner)
     for bitcast in _operators(module.operation, "onnx.BitCast"):

@@ -21,7 +21,10 @@ from mlirfuse.frontends.entry_point import name_specs
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.frontends.lowering import one_line
 from mlirfuse.frontends.torch_export_forms import exported_forms
+from mlirfuse.frontends.torch_if_statements import exported
+from mlirfuse.frontends.torch_objects import Objects
 from mlirfuse.frontends.torch_quiet import quiet
+from mlirfuse.frontends.torch_traces import traced
 
 if TYPE_CHECKING:
     import torch
@@ -58,20 +61,34 @@ def import_module(
     """
     import torch
 
+    if attention not in ATTENTION:
+        raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
     if not isinstance(model, torch.nn.Module):
         model = as_module(model)
     source = getattr(model, "mlirfuse_name", type(model).__name__)
     args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
+    objects = Objects(args, kwargs)
+    opened = objects.opened(args, kwargs)
     marks.restart()
-    try:
-        with quiet(), torch.no_grad(), exported_forms():
-            program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
-    except Exception as error:
-        raise ImportFailedError(
-            f"{source}: torch.export cannot export it: {type(error).__name__}: {one_line(error)}"
-        ) from error
     common: dict[str, Any] = {"function": function, "attention": attention, "timeout": timeout}
-    imported = import_program(program, source=source, **common)
+
+    def exported_form(form: torch.nn.Module) -> _Exported:
+        with quiet(), torch.no_grad(), exported_forms(), objects.handled(form):
+            program = exported(
+                lambda: torch.export.export(form, *opened, dynamic_shapes=dynamic_shapes)
+            )
+        return _Exported.of(program, source, whole_attention=attention == "whole")
+
+    def traced_form() -> _Exported:
+        with quiet(), torch.no_grad():
+            form = traced(model, *opened)
+        return exported_form(form)
+
+    instead = traced_form if dynamic_shapes is None and not objects.among_arguments else None
+    program = _in_some_form(lambda: exported_form(model), instead, source)
+    imported = _imported(program, source=source, **common)
+    assert imported.flatten is not None and imported.unflatten is not None
+    imported.flatten, imported.unflatten = objects.wrap(imported.flatten, imported.unflatten)
     if dynamic_shapes is not None:
         again = functools.partial(import_module, model, **common)
         imported.at_batch = torch_batches.of_module(imported, args, kwargs, again)
@@ -91,6 +108,64 @@ def import_program(
 
     `again` loads the program once more for `ImportedModel.reference`; None to keep this one.
     """
+    if attention not in ATTENTION:
+        raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
+    exported = _Exported.of(program, source, whole_attention=attention == "whole")
+    return _imported(
+        exported,
+        source=source,
+        function=function,
+        attention=attention,
+        timeout=timeout,
+        again=again,
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Exported:
+    """A program of `torch.export`, and its decomposition."""
+
+    original: torch.export.ExportedProgram
+    decomposed: torch.export.ExportedProgram
+
+    @classmethod
+    def of(
+        cls, program: torch.export.ExportedProgram, source: str, *, whole_attention: bool
+    ) -> _Exported:
+        return cls(program, _decomposed(program, source, whole_attention=whole_attention))
+
+
+def _in_some_form(
+    first: Callable[[], _Exported], second: Callable[[], _Exported] | None, source: str
+) -> _Exported:
+    """The result of the first export that succeeds.
+
+    Raises:
+      ImportFailedError: PyTorch cannot export the model; the error is that of the first form.
+    """
+    try:
+        return first()
+    except Exception as error:
+        if second is not None:
+            with contextlib.suppress(Exception):
+                return second()
+        if isinstance(error, MlirfuseError):
+            said = str(error).removeprefix(f"{source}: ")
+            raise ImportFailedError(f"{source}: {said}") from error
+        raise ImportFailedError(
+            f"{source}: torch.export cannot export it: {type(error).__name__}: {one_line(error)}"
+        ) from error
+
+
+def _imported(
+    exported: _Exported,
+    *,
+    source: str,
+    function: str | None,
+    attention: str,
+    timeout: float | None,
+    again: Callable[[], torch.export.ExportedProgram] | None = None,
+) -> ImportedModel:
     from mlirfuse.frontends.torch_boundary import expose, typed
     from mlirfuse.frontends.torch_decompositions import zero_masked_rows
     from mlirfuse.frontends.torch_halves import expose_halves, joined
@@ -106,12 +181,9 @@ def import_program(
         tensor_names,
     )
 
-    if attention not in ATTENTION:
-        raise UsageError(f"unknown attention form '{attention}'{nearest(attention, ATTENTION)}")
     function = function or "main"
-    original = program
+    program, original = exported.decomposed, exported.original
     reference = evaluator(again or (lambda: original))
-    program = _decomposed(program, source, whole_attention=attention == "whole")
     _refuse_random(program, source)
     if attention == "whole":
         zero_masked_rows(program)

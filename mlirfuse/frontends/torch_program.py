@@ -14,11 +14,13 @@ from mlirfuse.frontends.imported import ImportedModel, WorkDirectory
 from mlirfuse.frontends.lowering import lower, one_line, write_module
 from mlirfuse.frontends.torch_bytes import return_bytes_signed
 from mlirfuse.frontends.torch_complex import fold_parts, split_complex
+from mlirfuse.frontends.torch_control_flow import node_importer
 from mlirfuse.frontends.torch_convolutions import lower_convolutions
 from mlirfuse.frontends.torch_empty import replace_empty
 from mlirfuse.frontends.torch_halves import as_pairs
 from mlirfuse.frontends.torch_importer import TensorKey, importer_classes
 from mlirfuse.frontends.torch_indices import wrap_indices
+from mlirfuse.frontends.torch_loops import write_loops
 from mlirfuse.frontends.torch_nodes import CurrentNode
 from mlirfuse.frontends.torch_scalars import round_compared, widen_scalars
 from mlirfuse.frontends.torch_scans import lower_scans
@@ -70,6 +72,7 @@ def lower_fx(
     dialect_modules.add()
     context = ir.Context()
     current = CurrentNode()
+    write_loops(program if isinstance(program, torch.fx.GraphModule) else program.graph_module)
     replace_empty(program.graph)
     wrap_indices(program.graph)
     widen_scalars(program.graph)
@@ -129,8 +132,11 @@ def _fx_module(
     _add_unsigned_types()
     hooks_class, cache_class = importer_classes()
     with context:
-        hooks = hooks_class(weights, parameters)
-        importer = fx_importer.FxImporter(context=context, hooks=hooks)
+        importer = fx_importer.FxImporter(
+            context=context,
+            hooks=hooks_class(weights, parameters),
+            graph_node_importer_cls=node_importer(),
+        )
         importer._cc = cache_class(context, importer._py_attr_tracker, current)
         if isinstance(program, torch.fx.GraphModule):
             with _without_devices(program):
@@ -312,7 +318,10 @@ def calling_convention(
     def unflatten(results: Sequence[Any]) -> Any:
         return _pytree.tree_unflatten(list(results), out_spec)
 
-    return flatten, unflatten
+    def alone(results: Sequence[Any]) -> Any:
+        return results[0]
+
+    return flatten, alone if out_spec == _pytree.tree_structure(0) else unflatten
 
 
 def evaluator(

@@ -113,6 +113,7 @@ _NAMES = (
     "tanh_softplus_rewrite",
     "tf32_rounding_rewrite",
     "transpose_matmul_fusion",
+    "transposed_gather_rewrite",
     "unit_dims_rewrite",
     "weight_packing_rewrite",
     "window_gather_rewrite",

@@ -7,10 +7,11 @@
     %y = flow.dispatch.region { all of it }
 
 Root: the scan, alone or with neighbors: elementwise producers that only the group uses, also those
-that a flip reads, and the elementwise ops after it, each of them the only user of the one before, as far as one kernel
-computes all of them. `scan_fusion` forms groups for IREE's code generation, which buffers whole
-rows, has no scan alone and no flips. On CPUs the kernel is `scan_vector_kernel`, elsewhere
-`scan_triton_kernel`: nothing is grouped where Triton is missing. Numerics: exact.
+that a flip reads, and the elementwise ops after it, each of them the only user of the one before,
+as far as one kernel computes all of them. `scan_fusion` forms groups for IREE's code generation,
+which buffers whole rows, has no scan alone and no flips. On CPUs the kernel is
+`scan_vector_kernel`, elsewhere `scan_triton_kernel`: nothing is grouped where Triton is missing.
+Numerics: exact.
 Source: mlirfuse.
 """
 

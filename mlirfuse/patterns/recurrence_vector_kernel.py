@@ -7,8 +7,8 @@
 Root: an `scf.for` with a constant number of iterations, whose carried values are states of one
 shape, and stacks of which each iteration writes a slice. Iterations have elementwise ops, and
 contractions of states with weights: LSTM, GRU, RNN. Workgroups have rows of the states of their
-own; where the model of the device finds one core for a row slower than all cores for each
-iteration, the host starts each iteration. Static sizes, f32.
+own, or share the columns of rows and wait for each other behind each iteration; where the model of
+the device finds all of that slower, the host starts each iteration. Static sizes, f32.
 Numerics: reassociating (the order of the sums).
 Source: Diamos et al., Persistent RNNs, ICML 2016.
 """

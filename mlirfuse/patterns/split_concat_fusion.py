@@ -80,7 +80,7 @@ def _plan(cuts: list[ir.Operation], inserts: list[ir.Operation]) -> _Plan | NoMa
     placed = [ops.static_insert(op) for op in inserts]
     if None in (*taken, *placed, *part, *whole, *ops.shape(source)):
         return NoMatch(Reason.DYNAMIC_SHAPE, "a slice's offset or size is not static")
-    if len(part) != len(whole) or any(
+    if not len(part) == len(whole) == len(ops.shape(source)) or any(
         cut.results[0].type != cuts[0].results[0].type for cut in cuts
     ):
         return NoMatch(Reason.SHAPE_MISMATCH, "the slices have different shapes")

@@ -55,7 +55,7 @@ def _slice(root: ir.Operation) -> Match | None:
     if expand is None or expand.name != "tensor.expand_shape" or ops.in_region(root):
         return None
     boxes = ops.static_slice(root)
-    if boxes is None or not ops.has_unit_strides(root):
+    if boxes is None or None in ops.shape(root.results[0]) or not ops.has_unit_strides(root):
         return None
     source, whole = ops.shape(expand.operands[0]), ops.shape(expand.results[0])
     groups = ops.reassociation(expand)

@@ -66,6 +66,7 @@ DEFAULT: tuple[str, ...] = (
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
     # Before anything groups an op whose order changes.
+    "transposed_gather_rewrite",
     "image_layout_rewrite",
     # What the pass above leaves, before anything groups an op that reads another order.
     "result_order_rewrite",

@@ -191,7 +191,9 @@ class _TorchResult:
 
     def __init__(self, tensor: Any, spec: TensorSpec, device: Any) -> None:
         self._device, self._dtype = device, torch_integer(spec)
-        self._decode = sys.modules["torch"].utils.dlpack.from_dlpack
+        torch = sys.modules["torch"]
+        # PyTorch's function in Python asks what it is given; this one takes a capsule.
+        self._decode = getattr(torch._C, "_from_dlpack", torch.utils.dlpack.from_dlpack)
 
     def receive(self, view: Any, shared: Shared) -> Any:
         tensor = self._decode(self._device.create_dlpack_capsule(view, HOST, 0))

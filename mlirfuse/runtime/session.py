@@ -24,6 +24,9 @@ from mlirfuse.runtime.residency import check_resident
 from mlirfuse.runtime.scheduling import FEATURE, BatchScheduling
 from mlirfuse.support.signature import TensorSpec
 
+_ALONE = contextlib.nullcontext()
+"""Of a call that wakes no threads; one is made once, since that takes as long as its use."""
+
 
 class Session:
     """A program loaded on a device.
@@ -99,7 +102,7 @@ class Session:
         self._invoke = self._context.invoke
         off = manifest.report.disables(FEATURE)
         is_woken = manifest.device.startswith("local-task") and not off
-        self._waiting = BatchScheduling if is_woken else contextlib.nullcontext
+        self._waiting = BatchScheduling if is_woken else None
         declaration = self._function.reflection.get(DECLARATION, "")
         self._scalars = scalar_types(declaration, len(manifest.inputs))
         # An import statement in the function of each call takes as long as a push.
@@ -211,7 +214,7 @@ class Session:
           ValueError, RuntimeError: the program failed.
         """
         results = self._list(len(self._outputs))
-        with self._lock, self._waiting():
+        with self._lock, _ALONE if self._waiting is None else self._waiting():
             try:
                 self._invoke(self._function, arguments, results)
             except RuntimeError as error:

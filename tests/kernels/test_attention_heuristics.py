@@ -159,7 +159,7 @@ def test_measured_configs_fit_the_gpu(target, head_size, queries, mask):
         if config.kernel == PORTABLE:
             used = heuristics.shared_memory(problem, config, target)
             assert used <= target.gpu.shared_memory_per_cta
-    for_sm90 = target is HOPPER and head_size in (64, 128) and queries > 1 and mask != "general"
+    for_sm90 = target is HOPPER and head_size > 32 and queries > 1 and mask != "general"
     assert any(config.kernel != PORTABLE for config in configs) == for_sm90
 
 

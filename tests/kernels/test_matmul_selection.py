@@ -97,6 +97,9 @@ def test_long_rows_of_b_are_parts_of_k_for_warpgroups():
         ((8, 3072, 768), 16, 11),
         ((8, 3072, 512), 16, 1),
         ((1, 50000, 1024), 16, 1),
+        # Loads of 8 and of 4 bytes.
+        ((8, 5002, 4096), 32, 6),
+        ((12, 2050, 8192), 16, 15),
     ],
 )
 def test_few_rows_times_long_ones_have_whole_lines_and_parts_of_k(sizes, bits, splits):
@@ -104,7 +107,8 @@ def test_few_rows_times_long_ones_have_whole_lines_and_parts_of_k(sizes, bits, s
     found = heuristics.default_config(problem, HOPPER)
     assert found == dataclasses.replace(heuristics.WIDE_TILE, k_splits=splits)
     odd = dataclasses.replace(problem, n=problem.n + 1)
-    assert heuristics.default_config(odd, HOPPER).block_n != heuristics.WIDE_TILE.block_n
+    wide = heuristics.default_config(odd, HOPPER).block_n == heuristics.WIDE_TILE.block_n
+    assert wide == (bits == 32)
 
 
 @pytest.mark.parametrize("whole_rows", [False, True])

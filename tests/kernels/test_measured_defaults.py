@@ -75,15 +75,28 @@ def test_columns_of_many_rows_are_split_often():
     """Where each part is long; elsewhere the partial results take longer."""
     squares = ReductionProblem(69, 1358875, "arith.addf", 1, 0, contiguous_rows=69, operand_bits=32)
     found = reduction.choose_config(squares, HOPPER)
-    assert (found.block_rows, found.splits) == (128, 1024)
+    assert found.splits * -(-69 // found.block_rows) >= 1024
     short = dataclasses.replace(squares, rows=64, columns=9749, contiguous_rows=64)
     assert reduction.choose_config(short, HOPPER).splits <= 512
     variance = dataclasses.replace(short, combiners="arith.addf arith.addf")
     assert reduction.choose_config(variance, HOPPER).splits <= 128
-    # No row is missing in tiles of 64.
-    for rows in (64 * 4, 64 * 5):
-        whole = dataclasses.replace(squares, rows=rows, contiguous_rows=rows)
-        assert reduction.choose_config(whole, HOPPER).block_rows == 64
+
+
+@pytest.mark.parametrize(("bits", "rows"), [(32, 32), (16, 64)])
+def test_contiguous_rows_of_a_tile_are_a_line(bits, rows):
+    problem = ReductionProblem(
+        640, 4000, "arith.addf arith.maximumf", 2, 1, contiguous_rows=640, operand_bits=bits
+    )
+    assert reduction.choose_config(problem, HOPPER).block_rows == rows
+
+
+@pytest.mark.parametrize(("stride", "each", "warps"), [(3481869, 2, 8), (3481872, 4, 4)])
+def test_threads_have_few_rows_where_columns_are_not_aligned(stride, each, warps):
+    problem = ReductionProblem(
+        stride, 8, "arith.ori", 2, 0, contiguous_rows=stride, operand_bits=32
+    )
+    found = reduction.choose_config(problem, HOPPER)
+    assert (found.elements_per_thread, found.num_warps) == (each, warps)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +170,16 @@ def test_wide_heads_have_two_warpgroups():
     ("rows", "columns", "products", "config"),
     [
         (64, 59, 4, (64, 64, 4)),
-        (2, 256, 3, (16, 256, 4)),
+        (2, 256, 3, (8, 256, 4)),
         (1, 1024, 3, (16, 1024, 16)),
-        # Parts of K without much padding; columns of all CTAs of a row run at a time.
-        (1, 417, 3, (8, 64, 4)),
+        # A thread receives a part of K: parts have an element for each.
+        (1, 417, 3, (8, 512, 4)),
+        (8, 704, 1, (16, 256, 4)),
+        # The CTAs of all rows run at a time.
+        (32, 256, 4, (16, 256, 4)),
+        # Weights in caches: of rows for most SMs, and of more than registers hold.
+        (100, 128, 4, (128, 32, 4)),
+        (1, 1024, 4, (16, 128, 8)),
     ],
 )
 def test_recurrences_of_few_rows_have_the_fewest_warps_that_hold_the_weights(

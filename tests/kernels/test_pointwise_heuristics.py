@@ -45,7 +45,15 @@ def test_a_thread_has_16_bytes_where_there_are_enough_elements(bits):
 
 @pytest.mark.parametrize(
     ("trait", "bits", "each", "warps"),
-    [("functions", 32, 8, 4), ("permuted", 16, 16, 1), ("swapped", 32, 8, 4), ("sliced", 32, 4, 8)],
+    [
+        ("functions", 32, 8, 2),
+        ("error function", 32, 8, 2),
+        ("gathered", 32, 8, 2),
+        ("functions", 16, 8, 4),
+        ("permuted", 16, 16, 1),
+        ("swapped", 32, 8, 4),
+        ("sliced", 32, 4, 8),
+    ],
 )
 def test_threads_have_more_elements_of_functions_and_scattered_loads(trait, bits, each, warps):
     gpu = TARGET.gpu
@@ -55,6 +63,12 @@ def test_threads_have_more_elements_of_functions_and_scattered_loads(trait, bits
     assert config.block_columns == each * warps * gpu.warp_size
     few = heuristics.default_config(PointwiseProblem(filled - 1, trait, result_bits=bits), TARGET)
     assert few.block_columns <= 4 * few.num_warps * gpu.warp_size * (2 if bits == 16 else 1)
+
+
+@pytest.mark.parametrize("bits", [16, 32])
+def test_few_gathered_elements_have_small_ctas(bits):
+    few = heuristics.default_config(PointwiseProblem(393216, "gathered", result_bits=bits), TARGET)
+    assert (few.block_columns, few.num_warps) == (512, 4)
 
 
 def test_a_device_of_few_sms_has_larger_tiles():

@@ -158,10 +158,14 @@ def test_tiles_fill_the_device():
     sms = TARGET.gpu.num_sms
     long = heuristics.default_config(ScanProblem(2, 1 << 20), TARGET)
     assert 2 * long.segments >= sms
-    many = heuristics.default_config(ScanProblem(65536, 3000), TARGET)
+    many = heuristics.default_config(ScanProblem(65536, 5000), TARGET)
     assert many.segments == 1
-    columns = math.ceil(3000 / many.block_columns) * many.block_columns
-    assert columns <= 1.07 * 3000
+    columns = math.ceil(5000 / many.block_columns) * many.block_columns
+    assert columns <= 1.07 * 5000
+    whole = heuristics.default_config(ScanProblem(65536, 3000), TARGET)
+    assert (whole.block_columns, whole.num_warps) == (4096, 4)
+    masked = heuristics.default_config(ScanProblem(65536, 2100), TARGET)
+    assert masked.block_columns < 2100
     short = heuristics.default_config(ScanProblem(65536, 75), TARGET)
     assert (short.block_columns, short.block_lanes) == (128, heuristics.ROWS_ELEMENTS // 128)
 

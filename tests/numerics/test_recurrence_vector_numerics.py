@@ -23,6 +23,8 @@ KERNELS = {
     "rows_of_several_tiles": Recurrence("lstm", rows=(67,), columns=20, steps=3),
     "gathered_input": Recurrence("rnn", backward=True),
     "rows_in_two_dimensions": Recurrence("rnn", rows=(3, 7), columns=19, backward=True),
+    "columns_of_two_workgroups": Recurrence("lstm", rows=(1,), columns=128, steps=40),
+    "unequal_parts_of_columns": Recurrence("gru", rows=(2,), columns=150, steps=9),
 }
 
 OTHERS = {

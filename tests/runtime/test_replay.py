@@ -71,6 +71,7 @@ class Driver(types.ModuleType):
         self.allocations = {}
         self.updates = 0
         self.launches = 0
+        self.lone_launches = []
         self.freed = []
 
     def cuPointerGetAttribute(self, _, address):
@@ -117,6 +118,15 @@ class Driver(types.ModuleType):
 
     def cuGraphExecMemsetNodeSetParams(self, instance, node, given, context):
         return self._update(instance, node, self._fill(given))
+
+    def cuLaunchKernel(self, *given):
+        function, grid, _, _, block, _, _, shared, stream, parameters, extra = given
+        assert extra == 0
+        sizes = {"gridDimX": grid, "blockDimX": block, "sharedMemBytes": shared}
+        self.lone_launches.append(stream)
+        found = types.SimpleNamespace(func=function, kernelParams=parameters, **sizes)
+        self._kernel(found)()
+        return (0,)
 
     def cuGraphLaunch(self, instance, stream):
         self.launches += 1
@@ -268,6 +278,13 @@ def two_steps(program, x, y):
     return [result]
 
 
+def one_step(program, x):
+    """2 x."""
+    result = program.allocate()
+    program.double(x, result)
+    return [result]
+
+
 def aligned(values):
     """Floats at an address that is a multiple of 64 bytes."""
     raw = torch.empty(24)
@@ -308,6 +325,15 @@ def test_nodes_change_only_where_addresses_do(program, driver):
     graph.launch([other, y])
     assert driver.updates == before + 3
     del first
+
+
+def test_a_single_kernel_is_launched_without_a_graph(program, driver):
+    made = program(one_step)
+    graph = recorded_graph(made, [aligned(A)])
+    (result,) = graph.launch([aligned(B)])
+    assert torch.equal(result, 2 * B)
+    assert driver.lone_launches
+    assert driver.launches == 0
 
 
 def test_one_tensor_twice_when_recorded_and_two_later(program, driver):

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _MAX_DENOMINATOR = 1 << 24
 """Largest denominator of a step: that of f32's significands."""
 
+_MAX_NEAREST_DENOMINATOR = 1 << 12
+"""The same for nearest elements, whose positions are rounded."""
+
 
 def table() -> Table:
     """The decompositions."""
@@ -63,30 +66,54 @@ def _nearest(rank: int, exact: bool, vec: bool) -> Callable[..., torch.Tensor]:
         import torch
 
         sizes = x.shape[-rank:]
-        if not all(isinstance(n, int) for n in sizes):
-            return NotImplemented
         given = scales[0] if vec else scales
         factors = list(given or ()) or [None] * rank
-        counts = output_size or [int(n * f) for n, f in zip(sizes, factors, strict=True)]
+        counts = output_size or scaled(sizes, factors)
         places = []
         for size, count, factor in zip(sizes, counts, factors, strict=True):
-            step = fractions.Fraction(size, count)
-            if factor:
-                step = (1 / fractions.Fraction(factor)).limit_denominator(1 << 12)
+            top, bottom = _step(size, count, factor, _MAX_NEAREST_DENOMINATOR)
             place = torch.arange(count, device=x.device)
+            shift = 0
             if exact:
-                place = (2 * place + 1) * step.numerator
-                step = fractions.Fraction(1, 2 * step.denominator)
-            else:
-                place = place * step.numerator
-                step = fractions.Fraction(1, step.denominator)
-            place = torch.div(place, step.denominator, rounding_mode="floor")
-            if step * (count - 1) >= size:
+                top, bottom, shift = 2 * top, 2 * bottom, top
+            place = torch.div(place * top + shift, bottom, rounding_mode="floor")
+            is_static = isinstance(size, int) and isinstance(count, int)
+            if not is_static or (count - 1) * top + shift >= bottom * size:
                 place = place.clamp(max=size - 1)
             places.append(place)
         return at_places(x, places)
 
     return decomposition
+
+
+def scaled(sizes: Sequence[int], factors: Sequence[float | None]) -> list[int]:
+    """The sizes times factors, rounded down; dynamic ones without floats, which IREE lacks."""
+    found = []
+    for size, factor in zip(sizes, factors, strict=True):
+        exact = fractions.Fraction(factor or 1)
+        is_static = isinstance(size, int)
+        found.append(
+            int(size * (factor or 1)) if is_static else size * exact.numerator // exact.denominator
+        )
+    return found
+
+
+def _step(size: int, count: int, factor: float | None, limit: int) -> tuple[int, int]:
+    """The distance of two positions as a quotient of integers, reduced where they are static.
+
+    Args:
+      size: of the image.
+      count: number of positions.
+      factor: a given one; None for that of the sizes.
+      limit: largest denominator of the inverse of a given factor.
+    """
+    if factor:
+        step = (1 / fractions.Fraction(factor)).limit_denominator(limit)
+    elif isinstance(size, int) and isinstance(count, int):
+        step = fractions.Fraction(size, count)
+    else:
+        return size, count
+    return step.numerator, step.denominator
 
 
 def at_places(x: torch.Tensor, places: Sequence[torch.Tensor]) -> torch.Tensor:
@@ -113,9 +140,7 @@ def _of_factors(resize: Resize, rank: int) -> Resize:
         scale_factors: Sequence[float] | None,
     ) -> Any:
         factors: list[float | None] = [*scale_factors] if scale_factors else [None] * rank
-        sizes = output_size or [
-            int(size * (factor or 1)) for size, factor in zip(x.shape[-rank:], factors, strict=True)
-        ]
+        sizes = output_size or scaled(x.shape[-rank:], factors)
         return resize(x, sizes, align_corners, *factors)
 
     return decomposition
@@ -148,7 +173,7 @@ def _positions(
     *,
     inside: bool,
 ) -> list[_Positions] | None:
-    """The positions along the last axes; None for dynamic sizes and images of integers.
+    """The positions along the last axes; None for images of integers.
 
     Args:
       x: the image.
@@ -161,20 +186,18 @@ def _positions(
 
     rank = len(output_size)
     sizes = x.shape[-rank:]
-    if not all(isinstance(n, int) for n in (*sizes, *output_size)) or not x.is_floating_point():
+    if not x.is_floating_point():
         return None
     wide, found = _wide(x), []
     for size, count, scale in zip(sizes, output_size, scales or [None] * rank, strict=True):
         place = torch.arange(count, device=x.device)
         if align_corners:
-            step = fractions.Fraction(size - 1, max(count - 1, 1))
-            place, divisor = place * step.numerator, step.denominator
+            steps = max(count - 1, 1) if isinstance(count, int) else torch.sym_max(count - 1, 1)
+            top, divisor = _step(size - 1, steps, None, _MAX_DENOMINATOR)
+            place = place * top
         else:
-            step = fractions.Fraction(size, count)
-            if scale:
-                step = (1 / fractions.Fraction(scale)).limit_denominator(_MAX_DENOMINATOR)
-            place = (2 * place + 1) * step.numerator - step.denominator
-            divisor = 2 * step.denominator
+            top, bottom = _step(size, count, scale, _MAX_DENOMINATOR)
+            place, divisor = (2 * place + 1) * top - bottom, 2 * bottom
         if inside:
             place = place.clamp(min=0)
         low = torch.div(place, divisor, rounding_mode="floor")

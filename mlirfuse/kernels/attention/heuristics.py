@@ -81,8 +81,9 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
     """The configuration of the portable kernel: as many stages as let two CTAs share an SM.
 
     Where one CTA does not fit with two stages, blocks have fewer keys. A CTA that has an SM for
-    itself has twice the queries and the warps, if they fit: on an H200 2048 queries of 64 heads of
-    256 with 1016 keys took 399 us with four warps and 303 with eight.
+    itself has twice the queries and the warps, if they fit, else all stages: on an H200 2048
+    queries of 64 heads of 256 with 1016 keys took 399 us with four warps and 303 with eight, 128
+    queries of 144 heads of 256 with 384 keys 44 us with two stages and 34 with three.
     """
     gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
     if problem.operand_bits == 32:
@@ -101,6 +102,9 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         config = dataclasses.replace(config, block_n=config.block_n // 2)
     if problem.operand_bits == 16 and _is_alone(problem, config, target):
         wide = dataclasses.replace(config, block_m=2 * MAX_BLOCK_M, num_warps=8)
+        deep = dataclasses.replace(config, num_stages=MAX_NUM_STAGES[target.name])
+        if shared_memory(problem, deep, target) <= gpu.shared_memory_per_cta:
+            config = deep
         fits = shared_memory(problem, wide, target) <= gpu.shared_memory_per_cta
         enough = problem.queries > MAX_BLOCK_M
         if fits and enough and filling_block(problem, wide.block_m, target) == wide.block_m:

@@ -64,7 +64,7 @@ def attention_spec(**fields):
 
 @gluon.constexpr_function
 def query_buffers(head_size):
-    """Tiles of queries in shared memory for each consumer: one of long heads, whose blocks fill it."""
+    """Tiles of queries in shared memory for each consumer: one of long heads."""
     return 1 if head_size > 128 else 2
 
 

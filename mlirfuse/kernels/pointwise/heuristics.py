@@ -27,18 +27,22 @@ SCATTERED, SCATTERED_WARPS, SCATTERED_ELEMENTS = ("permuted", "swapped"), 1, 16
 of 16 bits: pixel shuffles of 3.2 million f16 took 8.4 us on an H200 so, and 9.2 with four warps and
 eight elements; reflections of 8.1 million 14.9 and 16.3."""
 
-FUNCTIONS, FUNCTION_ELEMENTS, FUNCTION_WARPS = ("functions", "error function"), 8, 2
-"""Traits of functions whose latencies overlap; elements of a thread, and warps of a CTA, of many.
+OVERLAPPED, OVERLAPPED_ELEMENTS, OVERLAPPED_WARPS = (
+    ("functions", "error function", "gathered"),
+    8,
+    2,
+)
+"""Traits of functions and loads whose latencies overlap; elements of a thread, and warps of a CTA,
+of many of f32.
 
-Microseconds on an H200 with four and eight elements of f32: five functions of 34.9 million 145 and
-131, a reciprocal root of 1.3 million 3.0 and 2.4, error functions of 31.7 million 117 and 112. With
-four and two warps: a logarithm of 7.1 million f32 17.5 and 16.8, a sine of 1.8 million f16 6.3 and
-6.0."""
+Microseconds on an H200 with four and eight elements: five functions of 34.9 million 145 and 131, a
+reciprocal root of 1.3 million 3.0 and 2.4, error functions of 31.7 million 117 and 112, the nearest
+of 25.7 million 43 and 39. With four and two warps: a logarithm of 7.1 million 17.5 and 16.8."""
 
-GATHERED_WARPS, GATHERED_BITS = 4, 64
-"""Warps of a CTA, and bits of a thread's results, of few elements that are read at computed places,
-so that many loads are on their way: on an H200 bilinear resizing to 393 thousand f32 took 2.0 us
-so, and 2.9 in CTAs of 1024 elements, to 221 thousand f16 1.8 and 2.1."""
+GATHERED_WARPS = 4
+"""Warps of a CTA of few elements that are read at computed places, with `SMALL_VECTOR` of them in a
+thread: on an H200 bilinear resizing to 393 thousand f32 took 2.2 us so, and 2.9 in CTAs of 1024
+elements, to 221 thousand f16 1.8 and 2.1."""
 
 
 def choose_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig:
@@ -63,18 +67,14 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
         if problem.trait in SCATTERED and problem.result_bits == 16:
             tile = SCATTERED_WARPS * gpu.warp_size * SCATTERED_ELEMENTS
             return PointwiseConfig(1, tile, SCATTERED_WARPS)
-        gathered = problem.trait == "gathered" and problem.result_bits == 32
-        if problem.trait in FUNCTIONS or gathered:
-            tile = FUNCTION_WARPS * gpu.warp_size * FUNCTION_ELEMENTS
-            return PointwiseConfig(1, tile, FUNCTION_WARPS)
+        if problem.trait in OVERLAPPED and problem.result_bits == 32:
+            tile = OVERLAPPED_WARPS * gpu.warp_size * OVERLAPPED_ELEMENTS
+            return PointwiseConfig(1, tile, OVERLAPPED_WARPS)
         if problem.trait in SCATTERED and problem.result_bits == 32:
-            warps = shape.tile // (gpu.warp_size * FUNCTION_ELEMENTS)
+            warps = shape.tile // (gpu.warp_size * OVERLAPPED_ELEMENTS)
             return PointwiseConfig(1, shape.tile, warps)
-    each = max(1, GATHERED_BITS // problem.result_bits)
-    if problem.trait == "gathered" and (
-        problem.elements < gpu.num_sms * gpu.max_threads_per_sm * each
-    ):
-        return PointwiseConfig(1, GATHERED_WARPS * gpu.warp_size * each, GATHERED_WARPS)
+    elif problem.trait == "gathered":
+        return PointwiseConfig(1, GATHERED_WARPS * gpu.warp_size * SMALL_VECTOR, GATHERED_WARPS)
     return PointwiseConfig(1, shape.tile, shape.warps)
 
 

@@ -39,10 +39,26 @@ ROW_COLUMNS = 256
 MIN_ROW_COLUMNS = 8
 """Columns of a CTA with one row of several CTAs, at least."""
 
-ROW_WARPS = (NUM_WARPS, 8, 16)
+ROW_WARPS, ALONE_WARPS = (NUM_WARPS, 8, 16), (NUM_WARPS, 8)
 """Warps of a CTA with one row: as few as hold the weights, for they exchange their sums in each
 iteration. Of an LSTM of 64x59 f32 it took 0.6 us on an H200 with four warps and 1.0 with eight, of
-an LSTM of 1x512 f32 with 8 columns in a CTA 1.3 us with four, 1.5 with eight, 1.9 with sixteen."""
+an LSTM of 1x512 f32 with 8 columns in a CTA 1.3 us with four, 1.5 with eight, 1.9 with sixteen.
+The second are those of the only CTA of a row: a GRU of 64x128 f16 took 2.0 us with sixteen, 1.4 in
+eight CTAs, and 1.35 in one of four that reads its weights in each iteration."""
+
+STREAMED_K_BYTES = 128
+"""Bytes of a part of K whose weights one CTA of a row reads in each iteration, where there are rows
+for most SMs: an LSTM of 100x128 f32 took 2.7 us so, and 3.0 to 3.7 in several CTAs."""
+
+CACHED_K_BYTES, CACHED_WARPS = 512, 8
+"""The same of CTAs that share a row and whose weights caches hold, but no registers; their warps.
+An LSTM of 1x1024 f16 took 3.2 us so on an H200, 3.9 to 6.6 with other parts and warps, and 12.2 in
+tiles of sixteen rows; of f32 4.4 and 20.7."""
+
+SMALL_CTAS_PER_SM = 5
+"""CTAs of the fewest columns on each SM at most: of a GRU of 64x128 f16 an iteration took 1.4 us in
+512 CTAs of 16 columns, and more in 1024; of an LSTM of 40x100 f16 1.9 us in 520 of 8, 2.4 in 160
+of 32."""
 
 ROWS_PER_SM = 2
 """Rows of states for each SM up to which CTAs have one row; an estimate: tiles of sixteen rows took
@@ -111,7 +127,11 @@ def _one_row(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | N
     """The configuration of CTAs that hold their weights, for one row each; None where none can."""
     if not problem.k:
         return None
-    return _of_one_cta(problem, target) or _of_several_ctas(problem, target)
+    return (
+        _of_one_cta(problem, target)
+        or _of_several_ctas(problem, target)
+        or _of_cached_weights(problem, target)
+    )
 
 
 def _of_one_cta(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
@@ -122,17 +142,17 @@ def _of_one_cta(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig 
     # All of K is one part where it can be: then states stay in registers.
     for depth in (columns, _depth(problem)):
         size = _weight_bytes(problem, columns, depth)
-        for warps in ROW_WARPS:
+        for warps in ALONE_WARPS:
             if size <= most_held(warps, target):
                 return RecurrenceConfig(1, columns, depth, warps, 1)
+    if columns <= MAX_COLUMNS and 4 * problem.rows >= 3 * gpu.num_sms:
+        depth = min(columns, STREAMED_K_BYTES * 8 // problem.operand_bits)
+        return RecurrenceConfig(1, columns, depth, NUM_WARPS, 1)
     return None
 
 
 def _of_several_ctas(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
-    """That of CTAs with some columns of a row, of the fewest warps.
-
-    They have the fewest columns with which each SM has one CTA, else the most that registers hold.
-    """
+    """That of CTAs with some columns of a row, of the fewest warps and columns."""
     sms = gpu_of(target).num_sms
     for waves in range(1, ROW_WAVES.get(problem.operand_bits, 0) + 1):
         for warps in ROW_WARPS:
@@ -145,11 +165,23 @@ def _of_several_ctas(problem: RecurrenceProblem, target: Target) -> RecurrenceCo
                 if tiles <= most_waiting(target) and size <= most_held(warps, target):
                     fitting.append((columns, tiles * problem.rows, _per_sm(size, warps, target)))
                 columns *= 2
-            few = [columns for columns, ctas, _ in fitting if ctas <= sms]
+            few = [c for c, ctas, each in fitting if ctas <= min(SMALL_CTAS_PER_SM, each) * sms]
             all_run = [columns for columns, ctas, each in fitting if ctas <= waves * each * sms]
             if all_run:
                 return RecurrenceConfig(1, (few or all_run[-1:])[0], depth, warps, 1)
     return None
+
+
+def _of_cached_weights(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:
+    """That of CTAs with some columns of a row whose weights caches hold; None for more CTAs."""
+    gpu, columns = gpu_of(target), MIN_ROW_COLUMNS
+    while -(-problem.columns // columns) > most_waiting(target):
+        columns *= 2
+    depth = min(power_of_two(problem.k), CACHED_K_BYTES * 8 // problem.operand_bits)
+    few = problem.rows * -(-problem.columns // columns) <= gpu.num_sms
+    if not few or problem.operand_bits not in ROW_WAVES:
+        return None
+    return RecurrenceConfig(1, columns, depth, CACHED_WARPS, 1)
 
 
 def _per_sm(weight_bytes: int, warps: int, target: Target) -> int:

@@ -11,9 +11,13 @@ other there. They all have to run at a time: `heuristics` bounds their number.
 
 Of few rows each CTA has one row of states, or some columns of it, and their weights in its
 registers: a matrix instruction would compute fifteen rows that there are not, and read its weights
-in each iteration. The CTA of all columns waits for none, and keeps its states in registers.
+in each iteration. The CTA of all columns waits for none, and keeps its states in registers. Those
+that share a row send each other their states in words that say which iteration they are for, and
+wait for no counter: a barrier of all takes the time of three accesses to the L2 cache, a word one.
 
+        w0_0 = library.words(...)                          again while one of them is late
         h @ W as sums of h[:, None] * W over K, of all gates together
+        library.send(..., h, step + 2, ...)
 """
 
 from __future__ import annotations
@@ -74,11 +78,10 @@ class _Kernel:
         self.target = target
         self.problem = problem_of(analysis)
         self.column_tiles = config.column_tiles(analysis.columns)
-        # The one CTA of a row has its states as a whole.
-        in_parts = self.column_tiles > 1 or config.block_k == config.block_columns
-        self.findings = Findings(
-            shares=self.column_tiles > 1, in_rows=config.has_one_row and in_parts
-        )
+        # The one CTA of its rows has their states as a whole.
+        whole = self.column_tiles == 1 and config.block_k == config.block_columns
+        sent = self.column_tiles > 1 and config.has_one_row
+        self.findings = Findings(shares=self.column_tiles > 1, in_rows=whole or sent)
         self._before: dict[Read, str] = {}
         self.tiles = self._tiles()
         self.writer = self.tiles.body.writer
@@ -228,10 +231,8 @@ class _Kernel:
         """
         if value not in self.findings.shared:
             return
-        number, masked = (
-            list(self.findings.shared).index(value),
-            self.analysis.columns % self.config.block_columns,
-        )
+        number = list(self.findings.shared).index(value)
+        masked = self.analysis.columns % self.config.block_columns
         base = f"w{number} + {half} * {self._elements}"
         if self._sends:
             mask = "column_mask" if masked else "column >= 0"

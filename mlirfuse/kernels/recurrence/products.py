@@ -195,12 +195,12 @@ class Products:
                 writer.line(f"{name} {sign} {columns[left]} * {right}")
         threads = config.num_warps * gpu_of(self._target).warp_size
         for first in range(0, len(names), SUMS):
-            part = list(names[first : first + SUMS])
-            if len(part) == 1:
-                writer.line(f"{part[0]} = tl.sum({part[0]}, 0, keep_dims=True)")
+            together = list(names[first : first + SUMS])
+            if len(together) == 1:
+                writer.line(f"{together[0]} = tl.sum({together[0]}, 0, keep_dims=True)")
                 continue
-            given = ", ".join(part + part[:1] * (SUMS - len(part)))
-            sums = ", ".join(part + ["_"] * (SUMS - len(part)))
+            given = ", ".join(together + together[:1] * (SUMS - len(together)))
+            sums = ", ".join(together + ["_"] * (SUMS - len(together)))
             writer.line(f"{sums} = library.sums_of_columns({given}, {threads})")
 
     def _narrow(self) -> Tiles:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 
 from iree.compiler import ir
 
+from mlirfuse import builders
+from mlirfuse.builders.destination_builder import filled_memory
 from mlirfuse.kernels import calls
 from mlirfuse.structured.ir import ops
 
@@ -38,6 +40,7 @@ class VectorKernel:
       results: types of the tensors that it writes.
       grid: numbers of workgroups along x and y.
       scratch: types of tensors behind the results, in which it keeps values of its own.
+      zeroed: types of further such tensors, `%z0`, ..., which are zeros when it begins.
       operations: operations that it computes, where these are not those of the region's ops.
     """
 
@@ -48,6 +51,7 @@ class VectorKernel:
     results: tuple[ir.Type, ...]
     grid: tuple[int, int]
     scratch: tuple[ir.Type, ...] = ()
+    zeroed: tuple[ir.Type, ...] = ()
     operations: int | None = None
 
 
@@ -96,6 +100,7 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
     while module.name != "builtin.module":
         module = module.parent.operation
     parts = [kernel.grid, *kernel.kinds, "results", *kernel.results, *kernel.scratch]
+    parts += ["zeroed", *kernel.zeroed] if kernel.zeroed else []
     parts += kernel.lines
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
     # IREE links all kernels of a program together: functions have names of their own, too.
@@ -109,20 +114,37 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
         with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]), region.location:
             source = ir.Operation.parse(_text(kernel, symbol, entry))
             ir.InsertionPoint.current.insert(source)
+    written = len(kernel.results) + len(kernel.scratch)
     with ir.InsertionPoint(region), region.location:
+        arguments = [made[v] if isinstance(v, str) else v for v in kernel.operands]
+        arguments += [_zeros(kind) for kind in kernel.zeroed]
+        places = [-1] * written + list(range(len(kernel.operands), len(arguments)))
+        index = ", ".join(f"{place} : index" for place in places)
+        tied = {"tied_operands": ir.Attribute.parse(f"[{index}]")} if kernel.zeroed else {}
         return ir.Operation.create(
             "flow.dispatch",
-            results=[*kernel.results, *kernel.scratch],
-            operands=[made[v] if isinstance(v, str) else v for v in kernel.operands],
+            results=[*kernel.results, *kernel.scratch, *kernel.zeroed],
+            operands=arguments,
             attributes={
                 "entry_points": ir.Attribute.parse(f"[@{symbol}::@{entry}]"),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(kernel.operands), 0, 0]),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
+                **tied,
             },
         )
 
 
+def _zeros(kind: ir.Type) -> ir.Value:
+    """A tensor of zeros, which a command fills."""
+    zero = builders.scalar_constant(0, str(ir.RankedTensorType(kind).element_type))
+    return filled_memory(zero, kind, [])
+
+
 def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:
-    kinds = [*kernel.kinds, *kernel.results, *kernel.scratch]
+    written = [*kernel.results, *kernel.scratch]
+    kinds = [*kernel.kinds, *kernel.zeroed, *written]
+    names = [f"%x{n}" for n in range(len(kernel.kinds))]
+    names += [f"%z{n}" for n in range(len(kernel.zeroed))]
+    names += [f"%y{n}" for n in range(len(written))]
     reads = len(kernel.operands)
     bindings = ", ".join(
         "#hal.pipeline.binding<storage_buffer" + (", ReadOnly>" if n < reads else ">")
@@ -130,7 +152,7 @@ def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:
     )
     layout = f"#hal.pipeline.layout<bindings = [{bindings}]>"
     buffers = [
-        f"{f'%x{n}' if n < reads else f'%y{n - reads}'} = hal.interface.binding.subspan"
+        f"{names[n]} = hal.interface.binding.subspan"
         f" layout({layout}) binding({n}) offset(%zero)"
         f"{' flags(ReadOnly)' if n < reads else ''} : {memref(kind)}"
         for n, kind in enumerate(kinds)

@@ -70,13 +70,14 @@ class Memory:
         results: Sequence[ir.Value],
         workgroups: tuple[int, int],
         scratch: tuple[ir.Type, ...] = (),
+        zeroed: tuple[ir.Type, ...] = (),
     ) -> VectorKernel:
         """The kernel of the lines that are written, for these results."""
         made = (self._made[v] if isinstance(v, str) else v.type for v in self.operands)
         kinds = tuple(value.type for value in results)
         text = tuple(self.writer.text())
         operands = tuple(self.operands)
-        return VectorKernel(entry, text, operands, tuple(made), kinds, workgroups, scratch)
+        return VectorKernel(entry, text, operands, tuple(made), kinds, workgroups, scratch, zeroed)
 
     def splat(self, literal: str, element: str) -> str:
         """A constant in all lanes."""

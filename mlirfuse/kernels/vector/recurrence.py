@@ -2,7 +2,7 @@
 
     %r:2 = scf.for %n = 0 to 512 iter_args(%h, %c) { LSTM cell }
   becomes
-    recurrence kernel: all iterations, rows of the states divided among workgroups
+    recurrence kernel: all iterations, rows and columns of the states divided among workgroups
 
 Without it the host starts the contraction and the cell of each iteration as kernels of their own.
 """
@@ -25,20 +25,16 @@ from mlirfuse.kernels.recurrence.analysis import (
     analyze,
     analyze_loop,
 )
-from mlirfuse.kernels.vector import executable, register_tiles
+from mlirfuse.kernels.vector import executable, recurrence_split
 from mlirfuse.kernels.vector.executable import VectorKernel
 from mlirfuse.kernels.vector.recurrence_body import Findings, StepBody
 from mlirfuse.kernels.vector.recurrence_kernel import Gates, RecurrenceKernel, packed
-from mlirfuse.kernels.vector.register_tiles import L2_BYTES_PER_CYCLE, RegisterTile
+from mlirfuse.kernels.vector.recurrence_split import Steps, seconds_of_commands
+from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.writer import Writer
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize.convolutions import constant_root
 from mlirfuse.targets.base import CpuDevice
-from mlirfuse.targets.cpu_rates import BANDWIDTH_PER_CORE, CLOCK, FMA_LATENCY, LAUNCH_US
-
-STEP_LAUNCHES = 3 + 3 / 8
-"""Launches of an iteration that the host starts: its contraction, its cell, the copy of a state
-into a result, and its share of a submission, as long as three (`loop_unrolling_rewrite`)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -83,16 +79,18 @@ def _planned(analysis: RecurrenceAnalysis, device: CpuDevice) -> Plan | NoMatch:
     )
     if not gates:
         raise Unsupported("a loop without contractions")
-    rows = math.prod(analysis.row_sizes)
-    workgroups = min(device.cores, rows)
-    share = -(-rows // workgroups)
-    slower = _slower(analysis, gates, share, device)
-    if slower is not None:
-        return slower
-    tile = _tile(analysis, gates, share, device)
+    blocks = tuple(len(one.distances) for one in gates)
+    steps = Steps(math.prod(analysis.row_sizes), analysis.columns, blocks)
+    split, commands = recurrence_split.choose(steps, device), seconds_of_commands(steps, device)
+    if split.seconds > commands:
+        return NoMatch(
+            Reason.NOT_PROFITABLE,
+            f"an iteration takes {split.seconds * 1e6:.0f} us in one kernel, {commands * 1e6:.0f}"
+            " us in kernels that the host starts",
+        )
     with analysis.loop.location:
-        kernel = RecurrenceKernel(analysis, body, gates, tile, workgroups, device).write()
-    return Plan(analysis, gates, tile, kernel, device.lanes)
+        kernel = RecurrenceKernel(analysis, body, gates, split, device).write()
+    return Plan(analysis, gates, split.tile, kernel, device.lanes)
 
 
 def _check(analysis: RecurrenceAnalysis) -> None:
@@ -146,50 +144,6 @@ def _gates(
             raise Unsupported("columns of a contraction that are not used")
         return Gates(op, state, weights, other[0] == k, distances, key)
     raise Unsupported("a contraction of another form than a state times weights")
-
-
-def _slower(
-    analysis: RecurrenceAnalysis, gates: tuple[Gates, ...], share: int, device: CpuDevice
-) -> NoMatch | None:
-    """The refusal of a loop that is faster as kernels that all cores share; None for others.
-
-    A workgroup reads all weights in each iteration, and no other core takes a part of its rows.
-
-    Args:
-      analysis: the loop.
-      gates: its contractions.
-      share: rows of a workgroup.
-      device: the CPU.
-    """
-    count = sum(len(one.distances) for one in gates) * analysis.columns**2
-    cached = 4 * count <= device.l3_bytes // device.cores or 4 * count <= device.l2_bytes
-    rate = L2_BYTES_PER_CYCLE * CLOCK if cached else BANDWIDTH_PER_CORE
-    cycles = count / (device.lanes * device.fma_ports)
-    rows = math.prod(analysis.row_sizes)
-    whole = max(4 * count / rate, share * cycles / CLOCK)
-    divided = max(4 * count / rate, rows * cycles / CLOCK) / device.cores
-    if whole <= divided + STEP_LAUNCHES * LAUNCH_US * 1e-6:
-        return None
-    return NoMatch(
-        Reason.NOT_PROFITABLE,
-        f"an iteration takes {whole * 1e6:.0f} us on one core, {divided * 1e6:.0f} us on all",
-    )
-
-
-def _tile(
-    analysis: RecurrenceAnalysis, gates: tuple[Gates, ...], share: int, device: CpuDevice
-) -> RegisterTile:
-    """The tile with as many rows as registers hold, and accumulators that hide the latency."""
-    blocks = max(len(one.distances) for one in gates)
-    most = max(
-        (r for r in range(1, share + 1) if register_tiles.fits(r, blocks, device)), default=1
-    )
-    rows = -(-share // -(-share // most))
-    wanted = -(-FMA_LATENCY * device.fma_ports // (rows * blocks))
-    vectors = -(-analysis.columns // device.lanes)
-    fit = [v for v in range(1, wanted + 1) if register_tiles.fits(rows, v * blocks, device)]
-    tiles = -(-vectors // max(fit, default=1))
-    return RegisterTile(rows, -(-vectors // tiles))
 
 
 def replace(region: ir.Operation, plan: Plan) -> ir.Operation:

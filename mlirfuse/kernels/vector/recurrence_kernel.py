@@ -1,12 +1,13 @@
-"""All iterations of a recurrence in one kernel, whose workgroups have rows of their own.
+"""All iterations of a recurrence in one kernel, whose workgroups have rows or columns of their own.
 
-    for each iteration:
+    for each iteration, for each part of it:         one, or ranges of the columns
       for each tile of columns, each tile of rows:
         accumulators of h @ W, one for each gate:    an element of h times vectors of packed weights
         for each row: the elementwise ops, the new states, the iteration's slices of results
 
-States are in a buffer of each workgroup in memory: those that are contracted twice, since each tile
-reads all of their columns as they were before the iteration.
+States are in a buffer in memory: those that are contracted twice, since each tile reads all of
+their columns as they were before the iteration. Where there are more cores than rows, several
+workgroups share the columns of their rows as parts of the iterations (`shared_steps`).
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.lane_math import LaneMath
 from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.recurrence_body import StepBody, source_axes
+from mlirfuse.kernels.vector.recurrence_split import Split
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.shared_steps import SharedSteps, flags_type
 from mlirfuse.kernels.vector.writer import Linear, linear
 from mlirfuse.targets.base import CpuDevice
 
-ENTRY = "recurrence"
+ENTRY, FLAGS = "recurrence", "%z0"
+
+Tiles = tuple[Linear, Linear]
+"""The first tile of columns, and the one behind the last."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,8 +64,8 @@ class RecurrenceKernel:
     Attributes:
       analysis: the loop.
       gates: its contractions.
+      split: how workgroups divide the rows and the columns of the states.
       tile: rows and vectors of columns of a tile.
-      workgroups: how many share the rows of the states.
     """
 
     def __init__(
@@ -67,17 +73,17 @@ class RecurrenceKernel:
         analysis: RecurrenceAnalysis,
         body: StepBody,
         gates: Sequence[Gates],
-        tile: RegisterTile,
-        workgroups: int,
+        split: Split,
         device: CpuDevice,
     ) -> None:
-        self.analysis, self.body, self.gates, self.tile = analysis, body, gates, tile
-        self.workgroups, self.device = workgroups, device
+        self.analysis, self.body, self.gates, self.device = analysis, body, gates, device
+        self.split, self.tile = split, split.tile
+        tile, groups = split.tile, split.groups
         self.writer, self.math, self.lanes = body.writer, LaneMath(body, device), body.lanes
         self._rows = math.prod(analysis.row_sizes)
         self._wide = tile.vectors * self.lanes
         self._tiles = -(-analysis.columns // self._wide)
-        self._share = -(-self._rows // workgroups)
+        self._share = -(-self._rows // groups)
         self._slots = -(-self._share // tile.rows) * tile.rows
         self._half_size = self._slots * self._tiles * self._wide
         contracted = {one.state for one in gates}
@@ -87,47 +93,82 @@ class RecurrenceKernel:
             self._starts[state] = self._size
             self._size += self._half_size * (2 if state in contracted else 1)
         self._twice = contracted
-        self._scratch = builders.tensor_type([self._size * workgroups], "f32")
+        self._scratch = builders.tensor_type([self._size * groups], "f32")
         self._buffer = f"%y{len(analysis.results)}"
         self._packed = {
             one.key: body.reserve(one.key, packed_type(one, analysis.columns, tile, self.lanes))
             for one in gates
         }
-        self._base = self._first = self._end = self._old = self._new = Linear()
+        self._base = self._first = self._end = self._old = self._new = self._complete = Linear()
+        self._shared: SharedSteps | None = None
 
     def write(self) -> VectorKernel:
         """Writes the whole kernel."""
         writer, analysis = self.writer, self.analysis
-        group = linear(writer.value("hal.interface.workgroup.id[0] : index"))
+        workgroup = writer.value("hal.interface.workgroup.id[0] : index")
+        group, part = writer.split(workgroup, (self.split.groups, self.split.parts))
         self._base = group * self._size
         self._first = group * self._share
         self._end = linear(writer.binary("minsi", self._first + self._share, self._rows))
+        flags = () if self.split.parts == 1 else (flags_type(self.split.groups, self.split.parts),)
+        for kind in flags:
+            self._shared = SharedSteps(writer, FLAGS, kind, self.split.parts)
+            complete = self._shared.join(group, part)
+            self._complete = linear(writer.binary("maxsi", complete + -1, 0))
+
         # Of an even iteration; the final states are in the half that the last one wrote.
         self._new = Linear()
-        self._each_vector(Linear(), self._write_initial)
+        self._each_part(Linear(), lambda tiles: self._each_vector(tiles, self._write_initial))
 
         def step(number: str, _: list[str]) -> list[str]:
             self._old = linear(writer.binary("remui", number, 2)) * self._half_size
             self._new = self._old * -1 + self._half_size
-            self._write_step(linear(number))
+            self._each_part(
+                linear(number) + 1, lambda tiles: self._write_step(linear(number), tiles)
+            )
             return []
 
-        writer.loop(0, analysis.iterations, 1, [], [], step)
-        self._old = Linear(constant=analysis.iterations % 2 * self._half_size)
-        self._each_vector(Linear(), self._write_final)
-        grid = (self.workgroups, 1)
-        return self.body.kernel(ENTRY, analysis.results, grid, (self._scratch,))
+        iterations = analysis.iterations
+        writer.loop(self._complete, iterations, 1, [], [], step)
+        self._old = Linear(constant=iterations % 2 * self._half_size)
+        self._each_part(
+            Linear(constant=iterations + 1),
+            lambda tiles: self._each_vector(tiles, self._write_final),
+        )
+        grid = (self.split.groups * self.split.parts, 1)
+        return self.body.kernel(ENTRY, analysis.results, grid, (self._scratch,), flags)
 
     # --- loops ------------------------------------------------------------------------------------
 
-    def _each_vector(self, step: Linear, write: Callable[[Linear, Position], None]) -> None:
-        """Writes a loop over all vectors of the states of this workgroup."""
+    def _each_part(self, step: Linear, write: Callable[[Tiles], None]) -> None:
+        """Writes the parts of a step: the first states, an iteration, or the final states.
 
-        def tile(column: str, _: list[str]) -> list[str]:
-            self._each_in_tile(step, linear(column), Linear(), self._slots, write)
+        Args:
+          step: its number.
+          write: writes a part, from the first of its tiles of columns and the one behind the last.
+        """
+        if self._shared is None:
+            write((Linear(), Linear(constant=self._tiles)))
+            return
+
+        def part(number: Linear) -> None:
+            first, end = (
+                linear(self.writer.binary("divui", (number + n) * self._tiles, self.split.parts))
+                for n in range(2)
+            )
+            write((first, end))
+
+        self._shared.each_part(step, part)
+
+    def _each_vector(self, tiles: Tiles, write: Callable[[Linear, Position], None]) -> None:
+        """Writes a loop over all vectors of the states in a range of tiles of columns."""
+
+        def tile(number: str, _: list[str]) -> list[str]:
+            column = linear(number) * self._wide
+            self._each_in_tile(Linear(), column, Linear(), self._slots, write)
             return []
 
-        self.writer.loop(0, self._tiles * self._wide, self._wide, [], [], tile)
+        self.writer.loop(*tiles, 1, [], [], tile)
 
     def _each_in_tile(
         self,
@@ -217,8 +258,8 @@ class RecurrenceKernel:
 
     # --- one iteration ----------------------------------------------------------------------------
 
-    def _write_step(self, step: Linear) -> None:
-        """Writes the tiles of one iteration."""
+    def _write_step(self, step: Linear, tiles: Tiles) -> None:
+        """Writes a range of tiles of columns of one iteration."""
 
         def columns(number: str, _: list[str]) -> list[str]:
             def rows(start: str, _: list[str]) -> list[str]:
@@ -228,7 +269,7 @@ class RecurrenceKernel:
             self.writer.loop(0, self._slots, self.tile.rows, [], [], rows)
             return []
 
-        self.writer.loop(0, self._tiles, 1, [], [], columns)
+        self.writer.loop(*tiles, 1, [], [], columns)
 
     def _write_tile(self, step: Linear, tile: Linear, start: Linear) -> None:
         """Writes the contractions of a tile, and the elementwise ops behind them."""

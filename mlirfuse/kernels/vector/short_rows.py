@@ -80,7 +80,7 @@ class _ShortBody(RowBody):
         if not rows:
             return 0
         if [axis for axis, _ in dims[: len(rows)]] != self._wide:
-            raise Unsupported("an operand whose first dimensions are not all rows")
+            raise Unsupported("a tensor whose first dimensions are not all rows, in their order")
         return math.prod(size for _, size in dims[len(rows) :])
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
@@ -126,9 +126,15 @@ class _ShortBody(RowBody):
             return super()._index(axis, position)
         return self.splat(str(position.index[-1].constant), "index")
 
-    def write_result(self, number: int, columns: Sequence[str]) -> None:
-        """Stores the vectors of all columns of a result, or of its one element of each row."""
+    def write_result(self, number: int, axes: Axes, columns: Sequence[str]) -> None:
+        """Stores the vectors of all columns of a result, or of its one element of each row.
+
+        Raises:
+          Unsupported: the result has its rows in another order.
+        """
         kind = self.analysis.results[number].type
+        if self._elements(kind, axes) != len(columns):
+            raise Unsupported("a result without all rows")
         element = str(ir.RankedTensorType(kind).element_type)
         if element == "i1" and len(columns) > 1:
             raise Unsupported("booleans of few columns")
@@ -192,11 +198,12 @@ class _ShortRows:
                 value = self.analysis.results[number]
                 axes = tuple(map(body.axis, result_axes(self.analysis, value)))
                 places = [body.position(column, column) for column in columns]
-                body.write_result(number, [body.vector(value, axes, place) for place in places])
+                vectors = [body.vector(value, axes, place) for place in places]
+                body.write_result(number, axes, vectors)
         for number in plan.row_results:
             value = self.analysis.results[number]
             axes = tuple(map(body.axis, result_axes(self.analysis, value)))
-            body.write_result(number, [body.of_row(value, axes, body.rows[0])])
+            body.write_result(number, axes, [body.of_row(value, axes, body.rows[0])])
 
     def _term(self, one: RowReduction, column: int) -> str:
         """What a column adds to a reduction."""

@@ -1,0 +1,66 @@
+"""Traces a model below PyTorch's transformations of functions, for its exporter.
+
+    forward(x): return torch.func.grad(loss)(x)
+  becomes
+    forward(x): y = aten.cos(x); return aten.mul(y, 2)
+
+The exporter records calls of `torch.func.grad`, `jvp` and the like, and cannot decompose all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def traced(
+    model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> torch.nn.Module:
+    """A module of aten ops that computes what a model does for arguments of these sizes."""
+    import torch
+    from torch.fx.experimental.proxy_tensor import make_fx
+    from torch.utils import _pytree as pytree
+
+    leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
+    places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    results: list[Any] = []
+
+    def flat(*tensors: torch.Tensor) -> list[torch.Tensor]:
+        filled = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            filled[place] = tensor
+        given, named = pytree.tree_unflatten(filled, spec)
+        values, results[:] = _split(model(*given, **named))
+        return values
+
+    graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(
+        *[leaves[place] for place in places]
+    )
+
+    class Traced(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.aten = graph
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            given = pytree.tree_leaves((args, kwargs))
+            found = iter(self.aten(*[given[place] for place in places]))
+            constants, result = results
+            whole = [next(found) if value is None else value[0] for value in constants]
+            return pytree.tree_unflatten(whole, result)
+
+    return Traced().eval()
+
+
+def _split(result: Any) -> tuple[list[torch.Tensor], list[Any]]:
+    """The tensors of a result; its other leaves, each in a tuple, and its containers."""
+    import torch
+    from torch.utils import _pytree as pytree
+
+    leaves, spec = pytree.tree_flatten(result)
+    tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    constants = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+    return tensors, [constants, spec]
