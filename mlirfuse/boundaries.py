@@ -32,8 +32,8 @@ class BoundaryReason(enum.Enum):
     )
     ROWS_OF_TILES = (
         "rows_of_tiles",
-        "a reduction or pooling needs elements of several tiles of a contraction's result, and a"
-        " kernel of a contraction keeps one tile at a time",
+        "a reduction, pooling, scan or sort needs elements of several tiles of a contraction's"
+        " result, and a kernel of a contraction keeps one tile at a time",
         "no switch changes it; attention is the exception, which keeps its rows",
     )
     REDUCTION_FIRST = (

@@ -113,6 +113,13 @@ def _before(program: FinalProgram) -> list[set[int]]:
     return found
 
 
+_ALONG_ROWS = frozenset(
+    f"{op}_{provider}_kernel" for op in ("scan", "sort") for provider in ("triton", "vector")
+)
+"""Kernels of ours for ops that need all elements of a row. Without them IREE has a kernel of its
+own for the op: nothing is fused if the code is left to IREE."""
+
+
 def _why(pair: _Pair) -> Why:
     """The first reason that holds."""
     certain = pair.refusals.certain
@@ -168,7 +175,9 @@ def _of_kinds(pair: _Pair) -> Why | None:
         return BoundaryReason.DATA_MOVEMENT, _movement(mover)
     if second == roles.CONTRACTION:
         return BoundaryReason.CONTRACTION_OPERAND, ""
-    if (first, second) == (roles.CONTRACTION, roles.REDUCTION):
+    if first == roles.CONTRACTION and (
+        second == roles.REDUCTION or pair.target.code in _ALONG_ROWS
+    ):
         return BoundaryReason.ROWS_OF_TILES, ""
     return None
 

@@ -100,7 +100,7 @@ def _dispatches(report: Report) -> str:
         f"{n} {program}" for program, n in (("stock", stock), ("fused", fused)) if n is not None
     ]
     if report.coverage is not None and report.coverage[0]:
-        parts[-1] += f" ({report.coverage[0]} kernels of mlirfuse)"
+        parts[-1] += f" ({_plural(report.coverage[0], 'kernel')} of mlirfuse)"
     return f"; dispatches: {', '.join(parts)}" if parts else ""
 
 

@@ -115,8 +115,9 @@ def merge(prog: str, names: Sequence[str], output: str) -> int:
     for note in notes:
         warn(prog, note)
     merged.write(output)
-    entries = sum(len(section.entries) for section in merged.sections)
-    sys.stdout.write(f"{output}: {len(merged.sections)} models, {entries} settings\n")
+    models, entries = len(merged.sections), sum(len(s.entries) for s in merged.sections)
+    counts = f"{models} model{'s' * (models != 1)}, {entries} setting{'s' * (entries != 1)}"
+    sys.stdout.write(f"{output}: {counts}\n")
     return 0
 
 

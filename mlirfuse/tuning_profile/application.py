@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -114,7 +115,9 @@ def settle(
             added = _with_switch(switches, setting)
             options.over(place, added)
         except UsageError as error:
-            reasons[setting.key] = " ".join(str(error).split())
+            text = " ".join(str(error).split()).removeprefix(f"{place}: ")
+            # The names of all passes are no part of a note.
+            reasons[setting.key] = re.sub(r" \(known: [^()]*\)$", "", text)
         else:
             switches = added
     merged = options.over(place, switches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -176,7 +177,8 @@ def merge(profiles: list[Profile]) -> tuple[Profile, list[str]]:
     """One profile of several, and a line for each section that stood in more than one.
 
     Settings of a section were measured together, so a section is taken as a whole: of two for the
-    same model, target, objective and shapes the one whose gain is surer, then the later one.
+    same model, target, objective and shapes the one of the later IREE, with which the other would
+    not apply, then the one whose gain is surer, then the later one.
 
     Raises:
       MlirfuseError: no profile is given.
@@ -188,15 +190,19 @@ def merge(profiles: list[Profile]) -> tuple[Profile, list[str]]:
     for profile in profiles:
         for section in profile.sections:
             old = kept.get(section.identity)
-            if old is None or _gain(section) >= _gain(old[0]):
+            if old is None or _rank(section) >= _rank(old[0]):
                 kept[section.identity] = section, profile.source
             if old is not None and old[0] != section:
-                chosen = kept[section.identity][1]
-                notes.append(f"{section.name} is in {old[1]} and {profile.source}: {chosen} kept")
+                best, chosen = kept[section.identity]
+                note = f"{section.name} is in {old[1]} and {profile.source}: {chosen} kept"
+                if section.versions.get("iree") != old[0].versions.get("iree"):
+                    note += f", measured with iree {best.versions.get('iree', 'unknown')}"
+                notes.append(note)
     return Profile(tuple(section for section, _ in kept.values())), notes
 
 
-def _gain(section: Section) -> float:
-    """The lower end of the interval of the whole gain."""
+def _rank(section: Section) -> tuple[tuple[int, ...], float]:
+    """The version of IREE, and the lower end of the interval of the whole gain."""
+    version = tuple(int(n) for n in re.findall(r"\d+", section.versions.get("iree", "")))
     interval = section.result.get("interval", [1.0])
-    return float(interval[0]) if interval else 1.0
+    return version, float(interval[0]) if interval else 1.0

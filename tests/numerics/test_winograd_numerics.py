@@ -7,6 +7,7 @@ import pytest
 
 from helpers.grouped_conv_text import Form
 from helpers.harness import Batch
+from helpers.spread import sample
 from helpers.vector_cases import convolution
 from mlirfuse.kernels.vector.winograd import plan
 from mlirfuse.kernels.vector.winograd.transforms import WINDOWS, Filtering
@@ -52,15 +53,26 @@ def always(monkeypatch):
     monkeypatch.setattr(plan, "MARGIN", 0.0)
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_numerics(target):
-    cases = [case(name) for name in FORMS]
+def check(target, names):
+    cases = [case(name) for name in names]
     cases += [case(name, dtype) for name in ("square", "odd_channels") for dtype in ("f16", "bf16")]
     if target == TARGETS[0]:
         # This machine may multiply pairs of bf16.
         cases = [one for one in cases if not one.name.endswith("bf16")]
     for outcome in Batch(cases=cases, pipeline=PASSES, target=target).run().values():
         outcome.check()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_numerics(target):
+    number = TARGETS.index(target)
+    check(target, sample(list(FORMS), number) if number else FORMS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS[1:])
+def test_all_forms(target):
+    check(target, FORMS)
 
 
 class Values:

@@ -86,6 +86,14 @@ def test_every_reason_has_an_example():
     assert len(set(codes)) == len(codes)
 
 
+@pytest.mark.parametrize("code", ["scan_vector_kernel", "sort_triton_kernel"])
+def test_rows_that_a_kernel_of_ours_reads_in_order(code):
+    """Without our kernel the op is IREE's own: to leave it to IREE would fuse nothing."""
+    reads = kernel("other", "m.py:2:0", code=code)
+    found = reason(roles.CONTRACTION, roles.OPAQUE, other=reads)
+    assert found is BoundaryReason.ROWS_OF_TILES
+
+
 @pytest.mark.parametrize("expected", PAIRS, ids=lambda r: r.code)
 def test_reason_of_two_kinds_of_kernel(expected):
     assert reason(*PAIRS[expected]) is expected

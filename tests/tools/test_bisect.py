@@ -170,7 +170,12 @@ def test_several_programs_at_once_find_the_same(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("constant", "numbers"), ("uncompilable", "compile"), ("slow", "slower")]
+    ("name", "kind"),
+    [
+        ("constant", "numbers"),
+        ("uncompilable", "compile"),
+        pytest.param("slow", "slower", marks=pytest.mark.slow),
+    ],
 )
 def test_the_script_shows_the_failure_with_the_tools_alone(name, kind):
     Path("model.mlir").write_text(planted.model(2))

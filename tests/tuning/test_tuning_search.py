@@ -11,15 +11,19 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from mlirfuse.core import MlirfuseError
+from mlirfuse.benchmarking import programs
+from mlirfuse.benchmarking.programs import Timed
+from mlirfuse.benchmarking.timing import Samples
+from mlirfuse.core import CompileFailedError, MlirfuseError
 from mlirfuse.frontends.imported import ImportedModel
 from mlirfuse.kernels.matmul.problem import MatmulConfig
+from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support.signature import TensorSpec
 from mlirfuse.tools.tune import main
 from mlirfuse.tuning.execution.simulated import SimulatedExecutor
 from mlirfuse.tuning.execution.store import Store, Stored
 from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
-from mlirfuse.tuning.model import jobs, kernel_space, portable, problem, space
+from mlirfuse.tuning.model import jobs, kernel_space, portable, problem, space, tune
 from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
 from mlirfuse.tuning.model.problem import Shapes, added, without
 from mlirfuse.tuning.model.search import FINAL_ROUNDS, Search
@@ -320,6 +324,58 @@ def test_a_model_is_tuned_and_its_profile_used(tmp_path, monkeypatch, capsys):
     assert program.report.profile["model"].startswith("model.mlir (")
     x = np.ones((8, 32), np.float32)
     np.testing.assert_array_equal(program(x), x + x)
+
+
+def test_a_process_that_dies_leaves_its_last_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "MODULE", "helpers.dying_program")
+    said = "p.vmfb: calling it failed: its process died with SIGSEGV: CUDA_ERROR_ILLEGAL_ADDRESS"
+    with pytest.raises(CompileFailedError, match=said):
+        programs.timed(
+            {"one": tmp_path / "p.vmfb"},
+            [],
+            Signature("main", (), ()),
+            device="local-sync",
+            timeout=60.0,
+            seconds=1.0,
+        )
+
+
+def test_a_program_that_hangs_is_named_and_the_others_are_measured(tmp_path, monkeypatch):
+    waited = []
+
+    def timed(programs, inputs, signature, *, timeout, **rest):
+        waited.append(timeout)
+        if "candidate 0" in programs:
+            message = f"{programs['candidate 0'].name}: calling it failed: no answer in time"
+            raise CompileFailedError(message, stage="run")
+        return Timed(Samples({key: [0.1] * 12 for key in programs}), {})
+
+    monkeypatch.setattr(jobs.programs, "timed", timed)
+    monkeypatch.setattr(jobs, "_inputs", lambda *given: [])
+    names = [jobs.INCUMBENT, "candidate 0", "candidate 1"]
+    files = {key: tmp_path / f"{index}.vmfb" for index, key in enumerate(names)}
+    request = {"names": names, "verify": {}, "sets": [], "rounds": 12, "threads": None}
+    call = {"function": "main", "inputs": [], "outputs": [], "shapes": [None], "target": "cpu"}
+    output = tmp_path / "output"
+    output.mkdir()
+    found = jobs.measure({**request, **call, "timeout": 100.0}, files, output)
+    assert "no answer in time" in found["wrong"]["candidate 0"]
+    assert set(found["seconds"]) == {jobs.INCUMBENT, "candidate 1", jobs.CONTROL}
+    assert len(waited) == 2
+    assert sum(waited) < 100.0, "a task that takes longer is ended, with all its candidates"
+
+
+def test_a_summary_has_reasons_and_what_was_not_tried(tmp_path):
+    model = ModelledModel(tmp_path, {"good": 0.7, "better": 0.6, "idle": 1.0})
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(model.problem(), executor, seconds=0.1, parallel=1).run()
+    assert found.untried > 0
+    found.failed |= {"a": "out of memory", "b": "out of memory"}
+    section = file.Section("m.mlir", "0" * 64, "cpu", "a CPU", {}, "latency")
+    head, reason, *_ = tune.summary(section, found).splitlines()
+    assert "1 candidate tried: " in head
+    assert f"no time was left for {found.untried} more" in head
+    assert reason == "  2 x out of memory"
 
 
 @pytest.mark.parametrize("text", ["1xy", "", "0x3", "1x2@0", "1x2@", "@3"])

@@ -271,11 +271,29 @@ def test_merging_takes_the_section_whose_gain_is_surer():
         assert f"{'a' if order[0] is better else 'b'}.toml kept" in notes[0]
 
 
+def test_merging_takes_the_section_of_the_later_iree():
+    """The other one would not apply with it, whatever it gained."""
+    old = section(SOFTMAX, versions={"iree": "3.9"}, result={"interval": [1.3, 1.4]})
+    new = section(versions={"iree": "3.13"})
+    for order in ((old, new), (new, old)):
+        given = [Profile((one,), f"{number}.toml") for number, one in enumerate(order)]
+        merged, (note,) = file.merge(given)
+        assert merged.sections == (new,)
+        assert note.endswith(f"{order.index(new)}.toml kept, measured with iree 3.13")
+
+
+def test_an_unknown_name_is_a_short_reason():
+    found = applied(written(section(Setting("disable_pass", "softmax_fusio"))))
+    (reason,) = (reason for _, reason in found.entries)
+    assert reason.startswith("--disable-pass: unknown pass 'softmax_fusio'")
+    assert "known:" not in reason
+
+
 def test_merging_on_the_command_line(capsys):
     written(section(SOFTMAX), name="a.toml")
     written(section(target="cuda:sm_90", device="sm_90"), name="b.toml")
     assert tune_main(["--merge", "a.toml", "b.toml", "-o", "c.toml"]) == 0
-    assert capsys.readouterr().out == "c.toml: 2 models, 1 settings\n"
+    assert capsys.readouterr().out == "c.toml: 2 models, 1 setting\n"
     assert len(file.read("c.toml").sections) == 2
     assert tune_main(["--merge", "a.toml", "-o", "c.toml"]) == 2
     assert tune_main(["--merge", "a.toml", "b.toml", "-o", "a.toml"]) == 2

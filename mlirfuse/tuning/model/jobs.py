@@ -204,13 +204,17 @@ def _timed(
             _inputs(signature, shapes, request),
             signature,
             device=target.device,
-            timeout=request["timeout"],
+            timeout=HUNG_PART * request["timeout"],
             seconds=request["rounds"] * len(again) * ROUND_SECONDS,
             results=bool(request["verify"]),
         )
         for shapes in request["shapes"]
     ]
 
+
+HUNG_PART = 0.3
+"""Part of a measurement's time limit after which the first call of a program counts as hung: the
+others are measured in the rest of it, and the program is named."""
 
 ROUND_SECONDS = 0.08
 """Approximate time of one program's turn: its burst of calls, and being stopped and continued."""

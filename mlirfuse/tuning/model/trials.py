@@ -82,6 +82,7 @@ class Found:
       best: the program with the result's settings.
       milliseconds: times of a call of the default and of the result.
       tried: number of candidates that were compiled.
+      untried: number of those that no time was left for.
       same: number of those with the code of another one.
       wrong: settings with wrong results, and the difference.
       failed: settings that could not be compiled or called, and the reason.
@@ -96,6 +97,7 @@ class Found:
     rounds: int = 0
     milliseconds: tuple[float, float] = (0.0, 0.0)
     tried: int = 0
+    untried: int = 0
     same: int = 0
     wrong: dict[str, str] = dataclasses.field(default_factory=dict)
     failed: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -229,6 +231,7 @@ class Trials:
         for settings, task in tasks.items():
             outcome = done.get(task.key)
             if outcome is None:
+                self.found.untried += 1
                 continue
             self.found.tried += 1
             if outcome.ok:

@@ -252,6 +252,8 @@ def section(request: Request, model: Opened, found: Found) -> Section:
         "wrong": len(found.wrong),
         "failed": len(found.failed),
     }
+    if found.untried:
+        result["untried"] = found.untried
     if found.whole is not None:
         result |= {
             "speedup": round(found.whole.ratio.median, _SIGNIFICANT),
@@ -292,10 +294,13 @@ def failures(found: Found) -> dict[str, int]:
 
 def summary(section: Section, found: Found) -> str:
     """The result of a search for a terminal."""
+    candidates = "1 candidate" if found.tried == 1 else f"{found.tried} candidates"
     counts = (
-        f"{found.tried} candidates tried: {found.same} with the same code,"
+        f"{candidates} tried: {found.same} with the same code,"
         f" {len(found.wrong)} wrong, {len(found.failed)} failed"
     )
+    if found.untried:
+        counts += f"; no time was left for {found.untried} more"
     lines = [f"{section.name}: {counts}"]
     lines += [f"  {number} x {reason}" for reason, number in failures(found).items()]
     if found.whole is None:
