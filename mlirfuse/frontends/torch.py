@@ -147,7 +147,7 @@ def _in_some_form(
     try:
         return first()
     except Exception as error:
-        if second is not None:
+        if second is not None and not _is_own(error):
             with contextlib.suppress(Exception):
                 return second()
         if isinstance(error, MlirfuseError):
@@ -156,6 +156,12 @@ def _in_some_form(
         raise ImportFailedError(
             f"{source}: torch.export cannot export it: {type(error).__name__}: {one_line(error)}"
         ) from error
+
+
+def _is_own(error: Exception) -> bool:
+    """Whether an error is ours alone, and none of PyTorch in our words."""
+    cause = error.__cause__
+    return isinstance(error, MlirfuseError) and (cause is None or isinstance(cause, MlirfuseError))
 
 
 def _imported(

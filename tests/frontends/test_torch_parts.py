@@ -314,15 +314,10 @@ def singular_values(x):
     return torch.linalg.svd(UP(x) * 2)[1] * 3 + 1
 
 
-def branch(x):
-    return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (UP(x).relu(),))
-
-
 @pytest.mark.parametrize(
     ("model", "op", "reason"),
     [
         (singular_values, "aten._linalg_svd.default", "has no lowering in IREE"),
-        (branch, "cond", "cannot be imported: NotImplementedError: Higher-order operation 'cond'"),
         (
             lambda x: (UP(x).double() * 3).tanh() * 2 + 1,
             "aten.tanh.default",
