@@ -10,6 +10,8 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import logging
+import types
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +30,8 @@ from mlirfuse.frontends.torch_traces import traced
 
 if TYPE_CHECKING:
     import torch
+
+_log = logging.getLogger("mlirfuse")
 
 ATTENTION = ("auto", "decomposed", "whole")
 """Values of `attention=`. `auto` is `decomposed`: the fusion passes recognize that form, and raise
@@ -72,10 +76,12 @@ def import_module(
     marks.restart()
     common: dict[str, Any] = {"function": function, "attention": attention, "timeout": timeout}
 
+    places: list[str] = []
+
     def exported_form(form: torch.nn.Module) -> _Exported:
         with quiet(), torch.no_grad(), exported_forms(), objects.handled(form):
             program = exported(
-                lambda: torch.export.export(form, *opened, dynamic_shapes=dynamic_shapes)
+                lambda: torch.export.export(form, *opened, dynamic_shapes=dynamic_shapes), places
             )
         return _Exported.of(program, source, whole_attention=attention == "whole")
 
@@ -86,6 +92,8 @@ def import_module(
 
     instead = traced_form if dynamic_shapes is None and not objects.among_arguments else None
     program = _in_some_form(lambda: exported_form(model), instead, source)
+    for place in places:
+        _log.info("%s: a tensor decides: both branches are computed, checks are left out", place)
     imported = _imported(program, source=source, **common)
     assert imported.flatten is not None
     assert imported.unflatten is not None
@@ -244,11 +252,13 @@ def as_module(function: Callable[..., Any]) -> torch.nn.Module:
     """A function of tensors as a module in evaluation mode, with the function's parameters."""
     import torch
 
+    called = _in_stack_traces(function)
+
     class FunctionModule(torch.nn.Module):  # type: ignore[misc]
         mlirfuse_name = getattr(function, "__name__", "function")
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
-            return function(*args, **kwargs)
+            return called(*args, **kwargs)
 
     with contextlib.suppress(TypeError, ValueError):  # of a builtin
         signature = inspect.signature(function)
@@ -257,6 +267,24 @@ def as_module(function: Callable[..., Any]) -> torch.nn.Module:
             parameters=[own, *signature.parameters.values()]
         )
     return FunctionModule().eval()
+
+
+def _in_stack_traces(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, by a name that PyTorch keeps in the stack traces of a program's nodes.
+
+    It keeps lines of functions named `forward` alone.
+    """
+    if not isinstance(function, types.FunctionType):
+        return function
+    named = types.FunctionType(
+        function.__code__.replace(co_name="forward"),
+        function.__globals__,
+        "forward",
+        function.__defaults__,
+        function.__closure__,
+    )
+    named.__kwdefaults__ = function.__kwdefaults__
+    return named
 
 
 _Arguments: TypeAlias = tuple[tuple[Any, ...], dict[str, Any]]

@@ -39,8 +39,12 @@ _TORCH_PARTS = ("torch.nn.", "torch.functional", "torch.distributions.")
 """Modules of PyTorch with code of models; the others are the exporter's own."""
 
 
-def exported(export: Callable[[], ExportedProgram]) -> ExportedProgram:
+def exported(export: Callable[[], ExportedProgram], places: list[str]) -> ExportedProgram:
     """The result of an export; statements that stop it have another form while it runs.
+
+    Args:
+      export: the export.
+      places: gets the file and line of each such statement.
 
     Raises:
       ImportFailedError: a statement cannot be rewritten; the message has its line.
@@ -58,7 +62,9 @@ def exported(export: Callable[[], ExportedProgram]) -> ExportedProgram:
                     made[other] = code
                     stack.enter_context(_exchanged(code, other))
             try:
-                return export()
+                found = export()
+                places += [f"{c.co_filename}:{n}" for c, lines in rewritten.items() for n in lines]
+                return found
             except GuardOnDataDependentSymNode as error:
                 place = _place(error)
                 if place is None:
@@ -150,4 +156,6 @@ def _compiled(function: ast.FunctionDef, code: types.CodeType) -> types.CodeType
     for wanted in ("outer", function.name):
         parts = [part for part in whole.co_consts if isinstance(part, types.CodeType)]
         whole = next(part for part in parts if part.co_name == wanted)
-    return whole if whole.co_freevars == code.co_freevars else None
+    if whole.co_freevars != code.co_freevars:
+        return None
+    return whole.replace(co_name=code.co_name)

@@ -456,6 +456,16 @@ def test_locations_are_lines_of_the_model():
     assert f'loc("{__file__}":{line}:0)' in text(imported)
 
 
+def test_locations_of_a_function_are_its_lines():
+    def doubled(x, *, by=2):
+        return x * by
+
+    line = doubled.__code__.co_firstlineno + 1
+    imported = import_model(doubled, (torch.ones(2),))
+    assert f'loc("{__file__}":{line}:0)' in text(imported)
+    assert doubled.__name__ == "doubled"
+
+
 @pytest.mark.parametrize("tie", [lambda p: p, lambda p: nn.Parameter(p.data)])
 def test_weights_are_resources_and_stored_once(tie):
     first, second = nn.Linear(256, 256), nn.Linear(256, 256)

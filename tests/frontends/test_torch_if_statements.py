@@ -86,6 +86,18 @@ def test_the_model_keeps_its_code():
     assert Clamped.forward.__code__ is code
 
 
+def test_the_log_has_each_place(caplog):
+    def function(x):
+        if (x > 0).any():
+            x = x + 1
+        return x
+
+    with caplog.at_level("INFO", logger="mlirfuse"):
+        mlirfuse.compile(function, (X,))
+    line = function.__code__.co_firstlineno + 1
+    assert f"{__file__}:{line}: a tensor decides" in caplog.text
+
+
 def test_errors_for_values_are_left_out():
     program = mlirfuse.compile(refused_value, (X.abs(),))
     assert program(X * torch.nan).isnan().all()
