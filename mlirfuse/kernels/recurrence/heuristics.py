@@ -73,7 +73,7 @@ with rows of several CTAs on an H200:
 
     GRU of 1x417 f32     17.0               LSTM of 8x256 f16     3.7   1.2
     LSTM of 1x512 f32    11.3   1.3         GRU of 3x300 f16      3.8   1.3
-    LSTM of 32x256 f32   10.4   4.4         RNN of 8x704 f32            1.7
+    LSTM of 32x256 f32   10.4   2.9         RNN of 8x704 f32            1.7
 """
 
 PADDED_K = 1.125
