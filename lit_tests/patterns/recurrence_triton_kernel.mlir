@@ -3,11 +3,11 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu --enable-feature=kernels --pipeline=recurrence_triton_kernel | FileCheck %s --check-prefix=OFF
 // OFF-NOT: hal.dispatch.extern
 
-// An RNN: five CTAs of 64 columns of each row wait for each other after each iteration.
+// An RNN: the CTAs of each row send each other words after each iteration.
 // CHECK-LABEL: @rnn
 // CHECK-SAME: %[[X:.*]]: tensor<32x8x320xf32>, %[[W:.*]]: tensor<320x320xf32>, %[[H:.*]]: tensor<8x320xf32>
-// CHECK: %[[ZEROS:.*]] = flow.tensor.splat %{{.*}} : tensor<8xi32>
-// CHECK: hal.dispatch.extern "recurrence_kernel"({{.*}}%[[ZEROS]]) : ({{.*}}tensor<8xi32>) -> (tensor<32x8x320xf32>, tensor<8x320xf32>, tensor<5120xf32>, %[[ZEROS]])
+// CHECK: %[[ZEROS:.*]] = flow.tensor.splat %{{.*}} : tensor<5120xi64>
+// CHECK: hal.dispatch.extern "recurrence_kernel"({{.*}}%[[ZEROS]]) : ({{.*}}tensor<5120xi64>) -> (tensor<32x8x320xf32>, tensor<8x320xf32>, %[[ZEROS]])
 #row = affine_map<(b, n, k) -> (b, k)>
 #weight = affine_map<(b, n, k) -> (n, k)>
 #sum = affine_map<(b, n, k) -> (b, n)>

@@ -79,9 +79,9 @@ def exported(export: Callable[[], ExportedProgram], places: list[str]) -> Export
 
 def _refused(code: types.CodeType, line: int, error: BaseException) -> ImportFailedError:
     return ImportFailedError(
-        f"{code.co_filename}:{line}: the program would depend on values of tensors in a way that"
-        " torch.export does not take; torch.where, torch.cond or an `if` that only binds variables"
-        f" would be accepted ({type(error).__name__}: {one_line(error)})"
+        f"{code.co_filename}:{line}: torch.export cannot export it: the program would depend on"
+        " values of tensors; torch.where, torch.cond or an `if` that only binds variables would be"
+        f" accepted ({type(error).__name__}: {one_line(error)})"
     )
 
 
@@ -98,14 +98,21 @@ def _place(error: BaseException) -> tuple[types.CodeType, int] | None:
     return found
 
 
-@contextlib.contextmanager
-def _exchanged(code: types.CodeType, made: types.CodeType) -> Iterator[None]:
-    """A block in which functions have other code."""
-    functions = [
+def _functions_of(code: types.CodeType) -> list[types.FunctionType]:
+    return [
         function
         for function in gc.get_referrers(code)
         if isinstance(function, types.FunctionType) and function.__code__ is code
     ]
+
+
+@contextlib.contextmanager
+def _exchanged(code: types.CodeType, made: types.CodeType) -> Iterator[None]:
+    """A block in which functions have other code."""
+    functions = _functions_of(code)
+    if not functions:
+        gc.unfreeze()  # it finds no objects that `gc.freeze` has put aside
+        functions = _functions_of(code)
     for function in functions:
         function.__code__ = made
     try:

@@ -10,8 +10,11 @@ them.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from mlirfuse.core import ImportFailedError
 
 if TYPE_CHECKING:
     import torch
@@ -20,11 +23,18 @@ if TYPE_CHECKING:
 def traced(
     model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> torch.nn.Module:
-    """A module of aten ops that computes what a model does for arguments of these sizes."""
+    """A module of aten ops that computes what a model does for arguments of these sizes.
+
+    Raises:
+      ImportFailedError: the model writes to its own tensors.
+    """
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
 
+    model = copy.deepcopy(model)  # whose tensors a trace updates
+    state = [*model.parameters(), *model.buffers()]
+    versions = [tensor._version for tensor in state]
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
     results: list[Any] = []
@@ -40,6 +50,8 @@ def traced(
     graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(
         *[leaves[place] for place in places]
     )
+    if [tensor._version for tensor in state] != versions or any(map(_writes, graph.graph.nodes)):
+        raise ImportFailedError("a trace does not keep what a model writes to its own tensors")
 
     class Traced(torch.nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -54,6 +66,13 @@ def traced(
             return pytree.tree_unflatten(whole, result)
 
     return Traced().eval()
+
+
+def _writes(node: torch.fx.Node) -> bool:
+    """Whether an op writes to a tensor that is no argument and no result of another op."""
+    schema = getattr(node.target, "_schema", None)
+    given = any(source.op == "get_attr" for source in node.all_input_nodes)
+    return schema is not None and schema.is_mutable and given
 
 
 def _split(result: Any) -> tuple[list[torch.Tensor], list[Any]]:

@@ -220,9 +220,25 @@ def _reads_lanes(extract: ir.Operation, lanes: int) -> bool:
     if source is None:
         return False
     op = ops.defining_op(extract.operands[1 + source.order[-1]])
-    if op is None or op.name != "linalg.index":
+    if op is None or op.name != "linalg.index" or _has_index_of_each(extract):
         return False
     return int(op.attributes["dim"].value) == lanes
+
+
+def _has_index_of_each(extract: ir.Operation) -> bool:
+    """Whether each element has an index in memory, as those of a sort, which takes its gathers."""
+    gather = extract.parent
+    for value in list(extract.operands)[1:]:
+        op = ops.defining_op(value)
+        given = (
+            op.operands[0] if op is not None and op.name.startswith("arith.index_cast") else value
+        )
+        if not isinstance(given.owner, ir.Block):
+            continue
+        index_map = ops.plain_maps(gather)[ir.BlockArgument(given).arg_number]
+        if len({loop for loop in index_map if loop is not None}) > 1:
+            return True
+    return False
 
 
 def _source(value: ir.Value) -> _Source | None:

@@ -5,8 +5,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import mlirfuse
 from helpers.torch_programs import check
-from mlirfuse.core import Reason
+from mlirfuse.core import ImportFailedError, Reason
 
 torch.manual_seed(0)
 
@@ -64,3 +65,21 @@ def test_quotients_of_sizes():
 
     program = check(model, torch.randn(6))
     assert not any(d.reason is Reason.FELL_BACK for d in program.report.decisions)
+
+
+class Averaged(nn.Module):
+    """The export asks for a number that each call changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4, momentum=None)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def test_a_trace_of_a_model_that_updates_its_state_is_refused():
+    model = Averaged().train()
+    with pytest.raises(ImportFailedError, match="cannot export it"):
+        mlirfuse.compile(model, (torch.randn(8, 4),))
+    assert model.norm.num_batches_tracked == 0
