@@ -137,7 +137,7 @@ def test_ctas_that_share_a_row_hold_the_weights_of_their_columns(cell, columns, 
     assert all(space.zeroed and space.element_type == "i64" for space in plan.workspaces)
     assert {space.elements for space in plan.workspaces} == {2 * 3 * columns}
     _, _, inside = plan.program.source.partition("for step in")
-    assert "library.meet" not in inside
+    assert "recurrence.meet" not in inside
     assert "(step + 2), column" in inside
     assert "tl.dot" not in inside
     assert not re.search(r"tl\.load\(.*b0", inside)
@@ -161,7 +161,7 @@ def test_the_weights_of_a_wide_cell_are_read_from_caches():
 def test_one_cta_of_all_columns_waits_for_none():
     plan = planned(recurrence_text(Recurrence("gru", rows=(8,), columns=40)))
     assert not any(workspace.zeroed for workspace in plan.workspaces)
-    assert "library.meet" not in plan.program.source
+    assert "recurrence.meet" not in plan.program.source
 
 
 def test_a_gate_without_contraction_has_no_workspace():

@@ -7,7 +7,7 @@ other there. They all have to run at a time: `heuristics` bounds their number.
     for step in tl.range(0, 512):
         for k in tl.range(0, 1024, 128): ...            h @ W, a tile for each gate
         h = ...; tl.store(next, h)
-        library.meet(counter, arrived)
+        recurrence.meet(counter, arrived)
 
 Of few rows each CTA has one row of states, or some columns of it, and their weights in its
 registers: a matrix instruction would compute fifteen rows that there are not, and read its weights
@@ -15,9 +15,9 @@ in each iteration. The CTA of all columns waits for none, and keeps its states i
 that share a row send each other their states in words that say which iteration they are for, and
 wait for no counter: a barrier of all takes the time of three accesses to the L2 cache, a word one.
 
-        w0_0 = library.words(...)                          again while one of them is late
+        w0_0 = recurrence.words(...)                          again while one of them is late
         h @ W as sums of h[:, None] * W over K, of all gates together
-        library.send(..., h, step + 2, ...)
+        recurrence.send(..., h, step + 2, ...)
 """
 
 from __future__ import annotations
@@ -54,6 +54,15 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 ENTRY = "recurrence_kernel"
+
+_IMPORTS = """\
+import triton
+import triton.language as tl
+
+from mlirfuse.kernels.device import library, recurrence
+
+
+"""
 
 WORD = "i64"
 """Type of what CTAs of one row send: a number of f32, and the iteration that it is for."""
@@ -237,7 +246,7 @@ class _Kernel:
         if self._sends:
             mask = "column_mask" if masked else "column >= 0"
             place = f"{base} + row * {self.analysis.columns} + column"
-            self.writer.line(f"library.send({place}, {tile}, {turn}, {mask})")
+            self.writer.line(f"recurrence.send({place}, {tile}, {turn}, {mask})")
         elif self.findings.in_rows:
             text = f"tl.where(column_mask, {tile}, 0)" if masked else tile
             self.writer.line(f"w{number}_0 = {text}")
@@ -260,21 +269,23 @@ class _Kernel:
             for part, start in enumerate(starts):
                 rest = min(depth, columns - start)
                 guard = f", {turn}, tl.arange(0, {size}) < {rest}" if rest < size else ""
-                load = "library.part_of_words" if guard else "library.words"
+                load = "recurrence.part_of_words" if guard else "recurrence.words"
                 writer.line(f"w{number}_{part} = {load}({base} + {start}{guard})")
-            late = [f"library.are_late(w{number}_{part}, {turn})" for part in range(len(starts))]
+            late = [f"recurrence.are_late(w{number}_{part}, {turn})" for part in range(len(starts))]
             writer.line(f"late = tl.max(({' | '.join(late)}).to(tl.int32), 0)")
         writer.write(loads)
         with writer.indented("while late > 0:"):
             writer.write(loads)
         for part in range(len(starts)):
-            writer.line(f"w{number}_{part} = library.numbers(w{number}_{part}, {depth})[None, :]")
+            writer.line(
+                f"w{number}_{part} = recurrence.numbers(w{number}_{part}, {depth})[None, :]"
+            )
 
     def _meet(self, meetings: str) -> None:
         """Waits until all CTAs of the same rows have written what they share."""
         if self._meets:
             arrived = f"{self.column_tiles} * ({meetings})"
-            self.writer.line(f"library.meet(counters + group, {arrived})")
+            self.writer.line(f"recurrence.meet(counters + group, {arrived})")
         elif self._shared and not self._sends:
             self.writer.line("tl.debug_barrier()")
 
@@ -368,4 +379,5 @@ def _text(
     lines: Sequence[str],
     note: str,
 ) -> str:
-    return text_of(entry, _arguments(zeroed, arguments, shared), lines, note)
+    given = _arguments(zeroed, arguments, shared)
+    return text_of(entry, given, lines, note, imported=_IMPORTS)

@@ -22,7 +22,7 @@ from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 SUMS = 4
-"""Sums over K that the warps of a CTA of one row exchange at a time: `library.sums_of_columns`."""
+"""Sums over K that the warps of a CTA of one row exchange at a time."""
 
 MAX_HELD_BYTES = 256
 """Bytes of weights in the registers of a thread at most: 64 of its 255 registers."""
@@ -201,7 +201,7 @@ class Products:
                 continue
             given = ", ".join(together + together[:1] * (SUMS - len(together)))
             sums = ", ".join(together + ["_"] * (SUMS - len(together)))
-            writer.line(f"{sums} = library.sums_of_columns({given}, {threads})")
+            writer.line(f"{sums} = recurrence.sums_of_columns({given}, {threads})")
 
     def _narrow(self) -> Tiles:
         """The same lines, with element types as they are in memory, for operands of `tl.dot`."""
