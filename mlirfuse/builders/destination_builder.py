@@ -69,6 +69,12 @@ def filled_memory(scalar: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) ->
     ).results[0]
 
 
+def zeroed_memory(kind: ir.Type) -> ir.Value:
+    """Memory of a static tensor type, filled with zeros."""
+    zero = builders.scalar_constant(0, str(ir.RankedTensorType(kind).element_type))
+    return filled_memory(zero, kind, [])
+
+
 def insert(
     part: ir.Value, whole: ir.Value, offsets: Sequence[int], strides: Sequence[int] = ()
 ) -> ir.Operation:

@@ -34,7 +34,7 @@ def compute_parts(demand: Demand) -> ir.Operation:
     made = parts.made[source]
     for cut in demand.cuts:
         with ir.InsertionPoint(cut), cut.location:
-            groups = _groups(demand.parts[source], len(ops.shape(cut.results[0])))
+            groups = _kept_groups(demand.parts[source], cut)
             value = builders.collapse(made, groups)
         cut.results[0].replace_all_uses_with(value)
         cut.erase()
@@ -44,12 +44,10 @@ def compute_parts(demand: Demand) -> ir.Operation:
     return last
 
 
-def _groups(part: Part, rank: int) -> list[list[int]]:
-    """The dimensions that a slice of that rank merges: each that it drops with a neighbor."""
-    kept = kept_dims(part, rank)
-    starts = [0, *kept[1:]]
-    ends = [*kept[1:], len(part)]
-    return [list(range(start, end)) for start, end in zip(starts, ends, strict=True)]
+def _kept_groups(part: Part, cut: ir.Operation) -> list[list[int]]:
+    """The dimensions that a slice merges: each that it drops with a neighbor."""
+    kept = kept_dims(part, len(ops.shape(cut.results[0])))
+    return builders.groups_of_kept(kept, len(part))
 
 
 class _Parts:
@@ -77,7 +75,7 @@ class _Parts:
         if op.name == "tensor.extract_slice":
             taken = cut_of(op)
             assert taken is not None
-            return builders.collapse(operands[0], _groups(taken, len(ops.shape(op.results[0]))))
+            return builders.collapse(operands[0], _kept_groups(taken, op))
         if op.name == "tensor.collapse_shape":
             return builders.collapse(operands[0], [list(g) for g in ops.reassociation(op)])
         if op.name == "tensor.expand_shape":

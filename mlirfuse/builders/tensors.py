@@ -252,6 +252,14 @@ def renumbered(groups: Sequence[Sequence[int]]) -> list[list[int]]:
     return [[next(count) for _ in group] for group in groups]
 
 
+def groups_of_kept(kept: Sequence[int], rank: int) -> list[list[int]]:
+    """A reassociation with one of these dimensions, which are in order, in each group."""
+    if not kept:
+        return []
+    bounds = itertools.pairwise([0, *kept[1:], rank])
+    return [list(range(begin, end)) for begin, end in bounds]
+
+
 def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
     """`tensor.collapse_shape` of the value; it cancels with an expand that produces the value."""
     wanted = tuple(tuple(g) for g in groups)

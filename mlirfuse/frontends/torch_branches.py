@@ -11,6 +11,11 @@ HELPERS = "_mlirfuse_conditions"
 
 _NAMES_OF_LOGS = frozenset({"warn", "warning", "warning_once", "warning_advice", "info", "debug"})
 
+_NAMES_OF_CHANGES = frozenset(
+    {"append", "clear", "extend", "insert", "pop", "setdefault", "update"}
+)
+"""Methods of containers that change them; those of tensors end in an underscore."""
+
 
 def helpers() -> ast.stmt:
     """The statement that gives rewritten code its functions."""
@@ -288,16 +293,7 @@ def _is_pure(expression: ast.expr) -> bool:
             name = getattr(function, "attr", getattr(function, "id", ""))
             if name.endswith("_") and not name.endswith("__"):
                 return False
-            if name in (
-                "append",
-                "update",
-                "pop",
-                "extend",
-                "insert",
-                "setdefault",
-                "add_",
-                "clear",
-            ):
+            if name in _NAMES_OF_CHANGES:
                 return False
             if any(keyword.arg == "out" for keyword in node.keywords):
                 return False

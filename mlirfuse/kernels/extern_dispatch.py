@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders.destination_builder import filled_memory
+from mlirfuse.builders.destination_builder import zeroed_memory
 from mlirfuse.kernels import calls
 from mlirfuse.kernels.codegen.tile_writer import returned
 from mlirfuse.kernels.plan import Extent, Kernel, Plan, Size, Workspace
@@ -117,9 +117,7 @@ def _outside(region: ir.Operation, value: ir.Value) -> ir.Value:
 
 
 def _zeros(workspace: Workspace) -> ir.Value:
-    zero = builders.scalar_constant(0, workspace.element_type)
-    kind = builders.tensor_type([workspace.elements], workspace.element_type)
-    return filled_memory(zero, kind, [])
+    return zeroed_memory(builders.tensor_type([workspace.elements], workspace.element_type))
 
 
 def _attributes(

@@ -114,22 +114,15 @@ def _taken(source: ir.Value, order: Order, part: _Part) -> ir.Value:
     kept = sorted(order[d] for d in part.kept)
     # Dimensions of size one go before the slice, where they cancel with what added them.
     there = [d for d in range(len(order)) if sizes[d] != 1 or d in kept]
-    whole = builders.collapse(source, _merged(there, len(order)))
+    whole = builders.collapse(source, builders.groups_of_kept(there, len(order)))
     cut = slice_builder.extract_slice(
         whole, [placed[d][0] for d in there], [placed[d][1] or 1 for d in there]
     ).results[0]
-    value = builders.collapse(cut, _merged([there.index(d) for d in kept], len(there)))
+    value = builders.collapse(
+        cut, builders.groups_of_kept([there.index(d) for d in kept], len(there))
+    )
     read = [part.kept.index(order.index(d)) for d in kept]
     return value if read == sorted(read) else builders.transpose(value, read)
-
-
-def _merged(kept: list[int], rank: int) -> list[list[int]]:
-    """Groups of dimensions with one that is kept each."""
-    groups: list[list[int]] = [[] for _ in kept]
-    for d in range(rank):
-        index = max(sum(k <= d for k in kept) - 1, 0)
-        groups[index].append(d)
-    return groups
 
 
 PASS = FusionPass(

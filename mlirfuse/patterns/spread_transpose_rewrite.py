@@ -50,8 +50,7 @@ def _without_units(root: ir.Operation) -> ir.Operation | None:
     users = ops.users(root.results[0])
     if len(users) != 1 or users[0].name != "tensor.collapse_shape":
         return None
-    sizes, groups = ops.shape(root.results[0]), ops.reassociation(users[0])
-    drops = all(sum(sizes[d] != 1 for d in group) <= 1 for group in groups)
+    drops = ops.merges_units(ops.reassociation(users[0]), ops.shape(root.results[0]))
     return users[0] if drops and users[0].block == root.block else None
 
 
@@ -59,8 +58,8 @@ def _kept(last: ir.Operation, order: Order) -> list[int]:
     """The dimension before the transpose of each dimension of the last op's result."""
     if last.name != "tensor.collapse_shape":
         return list(order)
-    sizes, groups = ops.shape(last.operands[0]), ops.reassociation(last)
-    return [order[next((d for d in group if sizes[d] != 1), group[-1])] for group in groups]
+    wide = ops.wide_dims(ops.reassociation(last), ops.shape(last.operands[0]))
+    return [order[d] for d in wide]
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -60,7 +60,9 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     ]
     with ir.InsertionPoint(root), root.location:
         if len(kept) < len(shape):
-            value = builders.collapse(value, _groups([d for d, _ in kept], len(shape)))
+            value = builders.collapse(
+                value, builders.groups_of_kept([d for d, _ in kept], len(shape))
+            )
         new = builders.generic(
             [value, root.operands[1]],
             ops.inits(root),
@@ -75,12 +77,6 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     root.erase()
     cut.erase()
     return new
-
-
-def _groups(kept: list[int], rank: int) -> list[list[int]]:
-    """Groups of dimensions with one of several elements each."""
-    ends = [*kept[1:], rank]
-    return [list(range(begin, end)) for begin, end in zip([0, *kept[1:]], ends, strict=True)]
 
 
 PASS = FusionPass(

@@ -38,7 +38,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not chain or ops.in_region(root):
         return None
     groups, sizes = ops.reassociation(root), ops.shape(root.operands[0])
-    if None in sizes or any(sum(sizes[d] != 1 for d in group) > 1 for group in groups):
+    if None in sizes or not ops.merges_units(groups, sizes):
         return None
     for insertion in chain:
         part = ops.shape(insertion.operands[0])
@@ -59,7 +59,7 @@ def _slice(root: ir.Operation) -> Match | None:
         return None
     source, whole = ops.shape(expand.operands[0]), ops.shape(expand.results[0])
     groups = ops.reassociation(expand)
-    kept = [next((d for d in group if whole[d] != 1), group[-1]) for group in groups]
+    kept = ops.wide_dims(groups, whole)
     if [whole[d] for d in kept] != list(source):
         return None
     if [boxes[d][1] for d in kept] != list(ops.shape(root.results[0])):

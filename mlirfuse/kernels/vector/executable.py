@@ -15,8 +15,7 @@ from collections.abc import Mapping
 
 from iree.compiler import ir
 
-from mlirfuse import builders
-from mlirfuse.builders.destination_builder import filled_memory
+from mlirfuse.builders.destination_builder import zeroed_memory
 from mlirfuse.kernels import calls
 from mlirfuse.structured.ir import ops
 
@@ -117,7 +116,7 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
     written = len(kernel.results) + len(kernel.scratch)
     with ir.InsertionPoint(region), region.location:
         arguments = [made[v] if isinstance(v, str) else v for v in kernel.operands]
-        arguments += [_zeros(kind) for kind in kernel.zeroed]
+        arguments += [zeroed_memory(kind) for kind in kernel.zeroed]
         places = [-1] * written + list(range(len(kernel.operands), len(arguments)))
         index = ", ".join(f"{place} : index" for place in places)
         tied = {"tied_operands": ir.Attribute.parse(f"[{index}]")} if kernel.zeroed else {}
@@ -131,12 +130,6 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
                 **tied,
             },
         )
-
-
-def _zeros(kind: ir.Type) -> ir.Value:
-    """A tensor of zeros, which a command fills."""
-    zero = builders.scalar_constant(0, str(ir.RankedTensorType(kind).element_type))
-    return filled_memory(zero, kind, [])
 
 
 def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:

@@ -57,6 +57,7 @@ from mlirfuse.structured.ir.tensor_ops import (
     RESHAPES,
     SliceParams,
     has_unit_strides,
+    merges_units,
     padding_amounts,
     padding_value,
     reassociation,
@@ -64,6 +65,7 @@ from mlirfuse.structured.ir.tensor_ops import (
     static_insert,
     static_slice,
     users_through_reshapes,
+    wide_dims,
 )
 from mlirfuse.structured.ir.tensor_types import (
     ASSUMED_DYNAMIC_SIZE,
@@ -145,6 +147,7 @@ __all__ = [
     "location_name",
     "location_parts",
     "loop_sizes",
+    "merges_units",
     "moved_input",
     "multiplies_and_adds",
     "nested_ops",
@@ -172,6 +175,7 @@ __all__ = [
     "type_bytes",
     "users",
     "users_through_reshapes",
+    "wide_dims",
     "yielded_value",
 ]
 

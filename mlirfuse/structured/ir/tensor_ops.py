@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -14,6 +15,16 @@ RESHAPES = frozenset({"tensor.expand_shape", "tensor.collapse_shape"})
 def reassociation(op: ir.Operation) -> tuple[tuple[int, ...], ...]:
     """Groups of dimensions of the expanded shape, one per dimension of the collapsed shape."""
     return tuple(tuple(i.value for i in group) for group in op.attributes["reassociation"])
+
+
+def wide_dims(groups: Sequence[Sequence[int]], sizes: Sequence[int | None]) -> list[int]:
+    """The first dimension of several elements of each group of them, else the last one."""
+    return [next((d for d in group if sizes[d] != 1), group[-1]) for group in groups]
+
+
+def merges_units(groups: Sequence[Sequence[int]], sizes: Sequence[int | None]) -> bool:
+    """Whether each group of dimensions has one of several elements at most."""
+    return all(sum(sizes[d] != 1 for d in group) <= 1 for group in groups)
 
 
 def users_through_reshapes(value: ir.Value) -> list[ir.Operation]:
