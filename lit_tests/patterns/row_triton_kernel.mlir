@@ -163,3 +163,37 @@ util.func public @no_kernel_two_axes(%x: tensor<64x512xf32>) -> tensor<f32> {
   }
   util.return %y : tensor<f32>
 }
+
+// -----
+
+// Of constants alone, with two results: the first gets memory, or IREE would mix the two up.
+// CHECK-LABEL: @constants
+// CHECK: %[[ZEROS:.*]] = flow.tensor.splat %{{.*}} : tensor<512xi64>
+// CHECK: hal.dispatch.extern "row_kernel"(%[[ZEROS]]) : (tensor<512xi64>) -> (%[[ZEROS]], tensor<512xi1>)
+func.func @constants() -> (tensor<512xi64>, tensor<512xi1>) {
+  %g:2 = flow.dispatch.region -> (tensor<512xi64>, tensor<512xi1>) attributes {mlirfuse.match = 0 : i64, mlirfuse.pass = "axis_reduction_fusion"} {
+    %false = arith.constant false
+    %e = tensor.empty() : tensor<512xi64>
+    %positions = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>], iterator_types = ["parallel"]} outs(%e : tensor<512xi64>) {
+    ^bb0(%o: i64):
+      %i = linalg.index 0 : index
+      %p = arith.index_cast %i : index to i64
+      linalg.yield %p : i64
+    } -> tensor<512xi64>
+    %w = tensor.empty() : tensor<512x512xi1>
+    %odd = linalg.generic {indexing_maps = [affine_map<(q, k) -> (q)>, affine_map<(q, k) -> (q, k)>], iterator_types = ["parallel", "parallel"]} ins(%positions : tensor<512xi64>) outs(%w : tensor<512x512xi1>) {
+    ^bb0(%q: i64, %o: i1):
+      %c = arith.trunci %q : i64 to i1
+      linalg.yield %c : i1
+    } -> tensor<512x512xi1>
+    %m = tensor.empty() : tensor<512xi1>
+    %init = linalg.fill ins(%false : i1) outs(%m : tensor<512xi1>) -> tensor<512xi1>
+    %any = linalg.generic {indexing_maps = [affine_map<(q, k) -> (q, k)>, affine_map<(q, k) -> (q)>], iterator_types = ["parallel", "reduction"]} ins(%odd : tensor<512x512xi1>) outs(%init : tensor<512xi1>) {
+    ^bb0(%c: i1, %o: i1):
+      %r = arith.ori %c, %o : i1
+      linalg.yield %r : i1
+    } -> tensor<512xi1>
+    flow.return %positions, %any : tensor<512xi64>, tensor<512xi1>
+  }
+  return %g#0, %g#1 : tensor<512xi64>, tensor<512xi1>
+}

@@ -69,10 +69,10 @@ def filled_memory(scalar: ir.Value, kind: ir.Type, sizes: Sequence[ir.Value]) ->
     ).results[0]
 
 
-def zeroed_memory(kind: ir.Type) -> ir.Value:
-    """Memory of a static tensor type, filled with zeros."""
+def zeroed_memory(kind: ir.Type, sizes: Sequence[ir.Value] = ()) -> ir.Value:
+    """Memory of a tensor type with these dynamic sizes, filled with zeros."""
     zero = builders.scalar_constant(0, str(ir.RankedTensorType(kind).element_type))
-    return filled_memory(zero, kind, [])
+    return filled_memory(zero, kind, list(sizes))
 
 
 def insert(

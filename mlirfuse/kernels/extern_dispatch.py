@@ -13,6 +13,10 @@ Memory that only the kernel uses is further results, which nobody reads; where i
 is tied to zeros.
 
   %y, %w, %c = hal.dispatch.extern "recurrence_kernel"(%x, %zeros) -> (tensor, tensor, %zeros)
+
+IREE 3.13.0 recomputes a dispatch without tensors among its operands where one of its results is
+copied, and then takes the first result for each of them (`PropagateCloneableOps`). So a kernel of
+constants alone that has several results gets memory for the first one.
 """
 
 from __future__ import annotations
@@ -78,16 +82,19 @@ def _extern(
     ]
     types = types or [r.type for r in region.results]
     types += [builders.tensor_type([w.elements], w.element_type) for w in plan.workspaces]
+    result_dims = list(region.operands)
+    if plan.scratch:
+        dynamic = [extent for shape in plan.scratch for extent in shape if extent.sizes]
+        result_dims = [_product(extent.size, extent.sizes, workload) for extent in dynamic]
+    if not arguments and len(types) > 1:
+        tied[0] = 0
+        arguments.append(zeroed_memory(types[0], result_dims[: _dynamic_dims(types[0])]))
     dims = [builders.dimension(v, n) for v in arguments for n in _dynamic(v)]
     i32 = ir.IntegerType.get_signless(32)
     arguments += [
         ir.Operation.create("arith.index_cast", results=[i32], operands=[size]).results[0]
         for size in workload
     ]
-    result_dims = list(region.operands)
-    if plan.scratch:
-        dynamic = [extent for shape in plan.scratch for extent in shape if extent.sizes]
-        result_dims = [_product(extent.size, extent.sizes, workload) for extent in dynamic]
     segments = [len(workload), len(arguments), len(dims), len(result_dims)]
     op = ir.Operation.create(
         "hal.dispatch.extern",
@@ -182,6 +189,11 @@ def _product(number: int, numbers: Sequence[int], sizes: Sequence[ir.Value]) -> 
     for other in numbers:
         product = builders.scalar("arith.muli", [product, sizes[other]], "index")
     return product
+
+
+def _dynamic_dims(kind: ir.Type) -> int:
+    tensor = ir.RankedTensorType(kind)
+    return sum(tensor.is_dynamic_dim(dim) for dim in range(tensor.rank))
 
 
 def _dynamic(value: ir.Value) -> list[int]:
