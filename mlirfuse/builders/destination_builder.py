@@ -98,6 +98,21 @@ def insert(
     )
 
 
+def inserted_at(insertion: ir.Operation, whole: ir.Value, offsets: Sequence[int]) -> ir.Value:
+    """The part of a `tensor.insert_slice` in another tensor, at other static offsets."""
+    attributes = {
+        **dict(insertion.attributes.items()),
+        "static_offsets": ir.DenseI64ArrayAttr.get(list(offsets)),
+    }
+    with insertion.location:
+        return ir.Operation.create(
+            insertion.name,
+            results=[whole.type],
+            operands=[insertion.operands[0], whole],
+            attributes=attributes,
+        ).results[0]
+
+
 def dynamic_sizes(value: ir.Value) -> list[ir.Value]:
     """The dynamic sizes of a value; those of a group and of flow's tensors are its operands."""
     op = ops.defining_op(value)

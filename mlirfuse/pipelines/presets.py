@@ -85,6 +85,8 @@ DEFAULT: tuple[str, ...] = (
     "operand_order_rewrite",
     # IREE generates slow code for a transpose of the result of such a contraction.
     "batch_matmul_transpose_fusion",
+    # Before a group of the reduction takes the op that reads the operand.
+    "permuted_operand_rewrite",
     # Before a norm is taken without the reductions of its result.
     "row_partials_rewrite",
     "reduced_softmax_rewrite",
@@ -169,6 +171,7 @@ DEFAULT: tuple[str, ...] = (
     # The sums that no kernel has taken.
     "long_sum_rewrite",
     # Before computed operands are written in place, where a larger one is copied anyway.
+    "long_concat_rewrite",
     "concat_triton_kernel",
     "concat_vector_kernel",
     # Any group that computes a part of a larger tensor writes it there.

@@ -76,17 +76,23 @@ SHORT: Mapping[str, str] = {
 }
 """Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
 
+BOUNDED: Mapping[str, str] = {
+    "math.cos": "library.bounded_cos({0})",
+    "math.sin": "library.bounded_sin({0})",
+}
+"""Those of numbers that f16 can hold, which Gluon's kernels do not have."""
+
 SHORT_OF_TILES: Mapping[str, str] = {
     "math.cos": "library.short_cos({0})",
     "math.sin": "library.short_sin({0})",
 }
-"""Those with a branch for a whole tile, which Gluon's kernels do not have."""
+"""Those with a branch for a whole tile, of which a thread has many elements."""
 
 OF_LARGE_TILES: Mapping[str, str] = {
     "math.cos": "library.tile_cos({0})",
     "math.sin": "library.tile_sin({0})",
 }
-"""The same with the precision of f32, for tiles of which a thread has many elements."""
+"""The same with the precision of f32."""
 
 ABOVE: Mapping[str, str] = {"math.tanh": "2.0 / (tl.exp2({0} * -2.8853900817779268) + 1.0)"}
 """The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""

@@ -5,9 +5,25 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from mlirfuse.kernels.device.logarithms import log1p, short_log1p
-from mlirfuse.kernels.device.sines import short_cos, short_sin, tile_cos, tile_sin
+from mlirfuse.kernels.device.sines import (
+    bounded_cos,
+    bounded_sin,
+    short_cos,
+    short_sin,
+    tile_cos,
+    tile_sin,
+)
 
-__all__ = ["log1p", "short_cos", "short_log1p", "short_sin", "tile_cos", "tile_sin"]
+__all__ = [
+    "bounded_cos",
+    "bounded_sin",
+    "log1p",
+    "short_cos",
+    "short_log1p",
+    "short_sin",
+    "tile_cos",
+    "tile_sin",
+]
 
 
 @triton.jit
