@@ -83,6 +83,11 @@ LAUNCH_COST = 5_400_000
 BYTE_COST = 75
 """The same in the time of a byte to or from memory, at 13 bytes a clock."""
 
+FLAT_ROWS, FLAT_COLUMNS, FLAT_LOADS = 64, 256, 1.5
+"""Rows up to which, and columns from which, loads of B take so many times as long. On an H200
+24x704x960x952 f16 took 108 us in tiles of 64x256 and 85 in those of 128x128, 8x1024x1024x1000 60
+and 41, which are alike without this; those of 128x256 took 79 and 37."""
+
 STORE_COST = 64
 """The same in the time of a load or store of an element, of any width."""
 
@@ -160,6 +165,9 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
         and "b" not in config.aligned_copies
     ):
         load_b *= _lines(problem.n, config.block_n, bits)
+    flat = config.block_m <= FLAT_ROWS and block_n >= FLAT_COLUMNS
+    if bits == 16 and flat and not config.consumer_warpgroups:
+        load_b *= FLAT_LOADS
     step = rates.multiply_add * block_m * block_n
     step += rates.load_a * block_m * (1 + rates.narrow_a * (load_a - 1))
     step += rates.load_b * block_n * (1 + rates.narrow_b * (load_b - 1))
