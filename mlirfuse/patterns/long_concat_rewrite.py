@@ -59,9 +59,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     return new
 
 
-def _inserted(
-    parts: Sequence[ir.Operation], found: ConcatAnalysis, whole: ir.Value
-) -> ir.Value:
+def _inserted(parts: Sequence[ir.Operation], found: ConcatAnalysis, whole: ir.Value) -> ir.Value:
     """The tensor with some adjacent parts, which are concatenated first."""
     start, end = _start(parts[0], found.axis), _start(parts[-1], found.axis)
     sizes = list(ops.shape(found.result))

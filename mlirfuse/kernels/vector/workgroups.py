@@ -62,7 +62,8 @@ def merged(count: int, device: CpuDevice) -> int:
     """Workgroups that one takes the work of, so that IREE hands out one at a time; 1 for many.
 
     IREE 3.13 gives a thread eight workgroups at once where there are eight for each thread: of 16
-    one thread may compute all before the other one is awake, of 22 it computes 14.
+    one thread may compute all before the other one is awake, of 22 it computes 14. Among such
+    numbers the one with which the threads end together.
 
     Args:
       count: all of them.
@@ -70,4 +71,11 @@ def merged(count: int, device: CpuDevice) -> int:
     """
     if not device.cores * RESERVED <= count < device.cores * RESERVED * MANY_RESERVATIONS:
         return 1
-    return -(-count // (device.cores * (RESERVED - 1)))
+    least = -(-count // (device.cores * (RESERVED - 1)))
+
+    def longest(taken: int) -> int:
+        """The work of the thread that has the most of it."""
+        workgroups = -(-count // taken)
+        return -(-workgroups // device.cores) * taken
+
+    return min(range(least, 2 * least + 1), key=longest)
