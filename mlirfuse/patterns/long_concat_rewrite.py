@@ -45,7 +45,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Concatenates equal numbers of parts, and then the results."""
     found, most = match.data
-    whole = ops.defining_op(match.ops[0].operands[1]).results[0]
+    whole = match.ops[0].operands[1]
     steps = -(-len(match.ops) // most)
     number = -(-len(match.ops) // steps)
     parts = sorted(match.ops, key=lambda op: _start(op, found.axis))

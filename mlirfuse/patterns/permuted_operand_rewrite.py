@@ -23,7 +23,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext, Reason
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.structured.expr.loop_domains import product
+from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.fusable_neighbors import is_elementwise_in_order
 from mlirfuse.targets.base import Target
@@ -52,13 +52,13 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             continue
         value = root.operands[number]
         size = ops.element_bits(value) // 8
-        apart = product(ops.shape(value)[index_map.index(last) + 1 :]) * size
+        apart = known_product(ops.shape(value)[index_map.index(last) + 1 :]) * size
         adjacent = index_map[-1]
         together = adjacent in reduced and (sizes[adjacent] or 0) * size >= SECTOR_BYTES
         if apart < SECTOR_BYTES or together:
             continue
-        if not _saves(product(sizes), size, ctx.target):
-            return NoMatch(Reason.NOT_PROFITABLE, f"{product(sizes)} elements")
+        if not _saves(known_product(sizes), size, ctx.target):
+            return NoMatch(Reason.NOT_PROFITABLE, f"{known_product(sizes)} elements")
         return Match(root, (root,), (number, index_map))
     return None
 
