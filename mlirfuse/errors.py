@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 from collections.abc import Iterable
 
 
@@ -76,6 +77,7 @@ class CallError(MlirfuseError):
     """A compiled program was called with arguments of other shapes or types than compiled for."""
 
 
+@functools.cache
 def normalized(name: str) -> str:
     """Returns the form in which names are compared: case, `-` and `_` do not count."""
     return name.strip().lower().replace("-", "").replace("_", "")

@@ -35,8 +35,8 @@ _CASTS = frozenset(
 def gain(group: list[ir.Operation], target: Target) -> Gain:
     """The modelled gain of the group as one dispatch over stock IREE's dispatches of its ops."""
     members = list(_members(group))
-    found = _Dispatches(members).works()
     late = sum(map(ordered_additions, members)) * _addition_us(target)
+    found = _Dispatches(members).works() if late or len(members) > 1 else []
     if len(found) < 2 and not late:
         return Gain(0, 0.0)
     together = cost.work(group)

@@ -20,7 +20,7 @@ from mlirfuse.frontends.lowering import one_line
 from mlirfuse.support.contained import described, trace
 from mlirfuse.targets.cuda import RATES
 from mlirfuse.targets.present import newest_up_to
-from mlirfuse.torch_backend import files, left_out, packed_weights, reports
+from mlirfuse.torch_backend import files, graph_breaks, left_out, packed_weights, reports
 from mlirfuse.torch_backend.graph_compiler import (
     Compiled,
     CompiledGraph,
@@ -223,6 +223,7 @@ class _Job:
             left=tuple(left),
             reason="" if error is None else str(error).removeprefix(f"{SOURCE}: "),
             seconds=time.perf_counter() - self._start,
+            graph_break=graph_breaks.of_graph(self._graph),
         )
 
     def _program_texts(self) -> dict[str, files.Texts]:

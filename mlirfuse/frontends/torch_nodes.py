@@ -75,8 +75,13 @@ def frames(node: torch.fx.Node) -> list[str]:
 def model_line(node: torch.fx.Node) -> str:
     """The innermost line outside of PyTorch's own files, as `file:line`; empty when not known."""
     found = frames(node)
-    own = [frame for frame in found if not frame.startswith(_pytorch())]
+    own = [frame for frame in found if is_own_file(frame)]
     return (own or found or [""])[-1]
+
+
+def is_own_file(path: str) -> bool:
+    """Whether a file, or a line of it, is none of PyTorch's."""
+    return not path.startswith(_pytorch())
 
 
 @functools.cache

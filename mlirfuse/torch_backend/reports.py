@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mlirfuse.core import Report
 from mlirfuse.final_kernels import FinalKernel
+from mlirfuse.torch_backend.graph_breaks import GraphBreak
 from mlirfuse.torch_backend.left_out import LeftOp, summary
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class TorchReport:
       reason: why PyTorch runs the whole graph; empty where it does not.
       seconds: time of the compilation.
       folders: folders that were written, of `report`, `debug_dir` and `TORCH_COMPILE_DEBUG`.
+      graph_break: where and why Dynamo ended the graph before its function ends, and Python runs
+        on to the next graph; None where the function ends, too.
     """
 
     name: str
@@ -85,12 +88,14 @@ class TorchReport:
     reason: str
     seconds: float
     folders: tuple[Path, ...] = ()
+    graph_break: GraphBreak | None = None
 
     def __str__(self) -> str:
         """The line that the logger `mlirfuse.torch` writes at the level INFO."""
+        end = "" if self.graph_break is None else f"; graph break: {self.graph_break}"
         if not self.programs:
             head = f"{self.name}: {_count(self.ops, 'op')}, {self.seconds:.1f} s"
-            return f"{head}; left to PyTorch as a whole: {self.reason}"
+            return f"{head}; left to PyTorch as a whole: {self.reason}{end}"
         dispatches = _total(p.report.dispatches["fused"] for p in self.programs)
         if dispatches is None:  # a stock program
             dispatches = _total(p.report.dispatches["stock"] for p in self.programs)
@@ -104,7 +109,7 @@ class TorchReport:
             f"{self.seconds:.1f} s",
         ]
         text = ", ".join(words)
-        return text + (f"; left to PyTorch: {summary(self.left)}" if self.left else "")
+        return text + (f"; left to PyTorch: {summary(self.left)}" if self.left else "") + end
 
     @property
     def kernels(self) -> tuple[FinalKernel, ...]:
@@ -120,11 +125,13 @@ class TorchReport:
         return "\n".join([*parts, self.left_text()])
 
     def left_text(self) -> str:
-        """The ops that PyTorch runs, one a line; why it runs them all, where it does."""
+        """The ops that PyTorch runs, one a line, or why it runs them all; the graph break."""
         lines = [f"left to PyTorch ({len(self.left)} of {_count(self.ops, 'op')})"]
         if self.reason:
             lines = [f"PyTorch runs the whole graph: {self.reason}"]
         lines += [f"  {op.node}: {op}" for op in self.left]
+        if self.graph_break is not None:
+            lines.append(f"graph break, behind which Python runs: {self.graph_break}")
         return "\n".join(lines) + "\n"
 
 

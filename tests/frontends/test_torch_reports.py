@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import types
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from torch import nn
 
 import mlirfuse
 from mlirfuse import explain, torch_compile
-from mlirfuse.torch_backend import reports
+from mlirfuse.torch_backend import graph_breaks, reports
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
@@ -51,6 +52,41 @@ def run(model, **options):
 
 def names(folder):
     return {path.name for path in folder.iterdir()}
+
+
+def breaking(x):
+    y = LAYER(x)
+    print(end="")
+    if y.sum() > 1e9:
+        y = y + 1
+    return LAYER(y)
+
+
+def test_graph_breaks():
+    """Each graph says where Dynamo ended it; the last one ends with the function."""
+    run(breaking)
+    first, second, last = mlirfuse.torch_reports()
+    start = breaking.__code__.co_firstlineno
+    assert first.graph_break.line == f"{__file__}:{start + 2}"
+    assert "`print`" in first.graph_break.reason
+    assert "Hint" not in first.graph_break.reason
+    assert second.graph_break.line == f"{__file__}:{start + 3}"
+    assert second.graph_break.reason.startswith("Data-dependent branching")
+    assert last.graph_break is None
+    assert str(first).endswith(f"; graph break: {first.graph_break}")
+    assert str(second.graph_break) in second.explain()
+    assert "graph break" not in str(last) + last.explain()
+
+
+def test_graph_break_without_a_known_line():
+    graph = torch.fx.GraphModule({}, torch.fx.Graph())
+    assert graph_breaks.of_graph(graph) is None
+    graph.compile_subgraph_reason = types.SimpleNamespace(
+        reason="", user_stack=[], graph_break=True
+    )
+    assert str(graph_breaks.of_graph(graph)) == "no reason is known"
+    graph.compile_subgraph_reason.graph_break = False
+    assert graph_breaks.of_graph(graph) is None
 
 
 def test_reports_of_the_last_graphs():
