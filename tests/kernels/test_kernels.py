@@ -233,6 +233,16 @@ def test_short_sines(interpreter, name, largest):
 
 @needs_triton
 @pytest.mark.parametrize("name", ["sin", "cos"])
+def test_sines_of_halves(interpreter, name):
+    """All that f16 holds, and infinities."""
+    x, found, expected = waves(interpreter, f"bounded_{name}", 65504.0)
+    valid = ~np.isnan(x)
+    assert (np.abs(found - expected)[valid] <= 1e-9 + 2e-5 * np.abs(expected[valid])).all()
+    assert np.isnan(found[~valid]).all()
+
+
+@needs_triton
+@pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize("largest", [20.0, 131071.0])
 def test_sines_of_large_tiles(interpreter, name, largest):
     """Near multiples of a quarter turn, too, where results are small."""
