@@ -31,8 +31,9 @@ from mlirfuse.targets.base import Target
 SECTOR_BYTES = 32
 """Bytes that a cache loads at least; CUDA C++ Programming Guide, "Device Memory Accesses"."""
 
-ACCESSES = 3
-"""Accesses of each element where it is transposed first: it is read, written, and read again."""
+ACCESSES, COMPUTED_ACCESSES = 3, 5
+"""Accesses of each element where it is transposed first: it is read, written, and read again. One
+that is computed on the way otherwise is written and read before."""
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -57,7 +58,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         together = adjacent in reduced and (sizes[adjacent] or 0) * size >= SECTOR_BYTES
         if apart < SECTOR_BYTES or together:
             continue
-        if not _saves(known_product(sizes), size, ctx.target):
+        if not _saves(known_product(sizes), size, _is_computed(value), ctx.target):
             return NoMatch(Reason.NOT_PROFITABLE, f"{known_product(sizes)} elements")
         return Match(root, (root,), (number, index_map))
     return None
@@ -87,9 +88,16 @@ def _reduced(root: ir.Operation) -> set[int]:
     return reduced
 
 
-def _saves(elements: int, size: int, target: Target) -> bool:
+def _is_computed(value: ir.Value) -> bool:
+    """Whether an elementwise op computes a tensor for one user, which could compute it itself."""
+    op = ops.defining_op(value)
+    return op is not None and is_elementwise_in_order(op) and len(ops.users(value)) == 1
+
+
+def _saves(elements: int, size: int, is_computed: bool, target: Target) -> bool:
     """Whether sectors for single elements take longer than a transpose and a dispatch more."""
-    saved = elements * (SECTOR_BYTES - ACCESSES * size)
+    accesses = COMPUTED_ACCESSES if is_computed else ACCESSES
+    saved = elements * (SECTOR_BYTES - accesses * size)
     return 1e6 * saved / target.bandwidth > target.launch_us
 
 
