@@ -195,9 +195,9 @@ def tables(entry: Mapping[str, Any]) -> list[Table]:
 
 
 def markdown(entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """The section of docs/performance.md, over all entries of the record."""
+    """The section of docs/performance.md: all entries of the record, the latest first."""
     parts = []
-    for entry in entries.values():
+    for entry in sorted(entries.values(), key=lambda entry: str(entry["date"]), reverse=True):
         first, *others = tables(entry)
         parts += [first.markdown(), *(t.markdown(level=3) for t in others)]
         parts.append(f"Measured on {_machine(entry)}\n")
