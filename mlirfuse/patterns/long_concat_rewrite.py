@@ -23,7 +23,7 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders import destination_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.data_movement.analysis import ConcatAnalysis, analyze_chain, copied_parts
 from mlirfuse.structured.ir import ops
 
@@ -85,6 +85,7 @@ PASS = FusionPass(
     summary="Concatenations of more tensors than a kernel takes are made in several steps",
     roots=("tensor.insert_slice",),
     match=match,
+    prepare=passes.needs_provider,
     rewrite=rewrite,
     numerics=Numerics.EXACT,
     kind=Kind.REWRITE,

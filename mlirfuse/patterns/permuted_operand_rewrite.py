@@ -22,7 +22,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext, Reason
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.fusable_neighbors import is_elementwise_in_order
@@ -123,6 +123,7 @@ PASS = FusionPass(
     roots=("linalg.generic",),
     where=ops.is_elementwise,
     match=match,
+    prepare=passes.needs_provider,
     rewrite=rewrite,
     numerics=Numerics.EXACT,
     kind=Kind.REWRITE,
