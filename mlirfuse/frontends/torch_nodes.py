@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,14 +74,13 @@ def frames(node: torch.fx.Node) -> list[str]:
 
 def model_line(node: torch.fx.Node) -> str:
     """The innermost line outside of PyTorch's own files, as `file:line`; empty when not known."""
-    found = frames(node)
-    own = [frame for frame in found if is_own_file(frame)]
+    return innermost(frames(node))
+
+
+def innermost(found: Sequence[str]) -> str:
+    """The last of some lines that is not in PyTorch's own files; empty where there is no line."""
+    own = [frame for frame in found if not frame.startswith(_pytorch())]
     return (own or found or [""])[-1]
-
-
-def is_own_file(path: str) -> bool:
-    """Whether a file, or a line of it, is none of PyTorch's."""
-    return not path.startswith(_pytorch())
 
 
 @functools.cache

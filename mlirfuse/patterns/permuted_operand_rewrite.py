@@ -24,12 +24,13 @@ from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, Numerics, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import known_product
+from mlirfuse.kernels.configs.device import SECTOR_BITS
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.fusable_neighbors import is_elementwise_in_order
 from mlirfuse.targets.base import Target
 
-SECTOR_BYTES = 32
-"""Bytes that a cache loads at least; CUDA C++ Programming Guide, "Device Memory Accesses"."""
+_SECTOR = SECTOR_BITS // 8
+"""Bytes of a sector."""
 
 ACCESSES, COMPUTED_ACCESSES = 3, 5
 """Accesses of each element where it is transposed first: it is read, written, and read again. One
@@ -41,22 +42,23 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not triton_compiler.supports(ctx.target) or not is_elementwise_in_order(root):
         return None
     sizes = ops.loop_sizes(root)
-    reduced = _reduced(root)
-    if None in sizes or len(sizes) < 2 or not reduced:
+    if None in sizes or len(sizes) < 2:
         return None
     last = len(sizes) - 1
-    maps = list(enumerate(ops.indexing_maps(root)[: len(ops.inputs(root))]))
-    if not any(_is_whole(m, last) and m[-1] == last for _, m in maps if m is not None):
+    reads = ops.plain_maps(root)[: len(ops.inputs(root))]
+    whole = [(number, read) for number, read in enumerate(reads) if _is_whole(read, last)]
+    if len({read[-1] == last for _, read in whole}) < 2:
+        return None  # One is in this order, and one is not.
+    reduced = _reduced(root)
+    if not reduced:
         return None
-    for number, index_map in maps:
-        if index_map is None or not _is_whole(index_map, last):
-            continue
+    for number, index_map in whole:
         value = root.operands[number]
         size = ops.element_bits(value) // 8
         apart = known_product(ops.shape(value)[index_map.index(last) + 1 :]) * size
         adjacent = index_map[-1]
-        together = adjacent in reduced and (sizes[adjacent] or 0) * size >= SECTOR_BYTES
-        if apart < SECTOR_BYTES or together:
+        together = adjacent in reduced and (sizes[adjacent] or 0) * size >= _SECTOR
+        if apart < _SECTOR or together:
             continue
         if not _saves(known_product(sizes), size, _is_computed(value), ctx.target):
             return NoMatch(Reason.NOT_PROFITABLE, f"{known_product(sizes)} elements")
@@ -72,8 +74,8 @@ def _is_whole(index_map: ops.IndexMap, last: int) -> bool:
 def _reduced(root: ir.Operation) -> set[int]:
     """The loops of reductions that read an op's result in its order, or ops computed of it."""
     reduced: set[int] = set()
-    computed = [root]
-    for op in computed:
+    found, work = {root}, [root]
+    for op in work:
         value = op.results[0]
         for user in ops.users(value):
             if user.block != root.block or not ops.is_generic(user):
@@ -83,8 +85,9 @@ def _reduced(root: ir.Operation) -> set[int]:
                 continue
             kinds = ops.iterator_types(user)
             reduced |= {loop for loop, kind in enumerate(kinds) if kind == "reduction"}
-            if user not in computed and is_elementwise_in_order(user):
-                computed.append(user)
+            if user not in found and is_elementwise_in_order(user):
+                found.add(user)
+                work.append(user)
     return reduced
 
 
@@ -97,7 +100,7 @@ def _is_computed(value: ir.Value) -> bool:
 def _saves(elements: int, size: int, is_computed: bool, target: Target) -> bool:
     """Whether sectors for single elements take longer than a transpose and a dispatch more."""
     accesses = COMPUTED_ACCESSES if is_computed else ACCESSES
-    saved = elements * (SECTOR_BYTES - accesses * size)
+    saved = elements * (_SECTOR - accesses * size)
     return 1e6 * saved / target.bandwidth > target.launch_us
 
 

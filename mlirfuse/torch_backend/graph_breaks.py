@@ -6,7 +6,7 @@ import dataclasses
 import re
 from typing import TYPE_CHECKING
 
-from mlirfuse.frontends.torch_nodes import is_own_file
+from mlirfuse.frontends.torch_nodes import innermost
 
 if TYPE_CHECKING:
     import torch
@@ -37,11 +37,8 @@ def of_graph(graph: torch.fx.GraphModule) -> GraphBreak | None:
     found = getattr(graph, "compile_subgraph_reason", None)
     if found is None or not found.graph_break:
         return None
-    frames = list(found.user_stack)
-    own = [frame for frame in frames if is_own_file(frame.filename)]
-    innermost = (own or frames)[-1:]
-    lines = [f"{frame.filename}:{frame.lineno}" for frame in innermost]
-    return GraphBreak(_one_line(found.reason), "".join(lines))
+    lines = [f"{frame.filename}:{frame.lineno}" for frame in found.user_stack]
+    return GraphBreak(_one_line(found.reason), innermost(lines))
 
 
 def _one_line(reason: str) -> str:

@@ -29,6 +29,9 @@ def gpu_of(target: Target) -> GpuDevice:
     return target.gpu or UNKNOWN_GPU
 
 
+SECTOR_BITS = 256
+"""Bits that a cache loads at least; CUDA C++ Programming Guide, "Device Memory Accesses"."""
+
 VECTOR_BITS = 128
 """Bits of the widest result that a thread of a memory-bound kernel computes, or loads at once."""
 

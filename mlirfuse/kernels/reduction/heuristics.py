@@ -10,7 +10,7 @@ import dataclasses
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import SECTOR_BITS, gpu_of
 from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.kernels.reduction.cost_model import loops_us, registers_us
@@ -67,7 +67,7 @@ RESIDENT_CTAS = 32
 """CTAs that an SM holds at a time: on an H200 softmax of 9216 rows of 261 f32 took 7.2 us with one
 row of each warp, and 5.3 with two."""
 
-MAX_TURNED_COLUMNS, TURNED_ELEMENTS, TURNED_THREADS, SECTOR_BYTES = 2048, 16384, 512, 32
+MAX_TURNED_COLUMNS, TURNED_ELEMENTS, TURNED_THREADS = 2048, 16384, 512
 """Columns, elements and threads of tiles whose results have rows innermost: on an H200 a layer norm
 of 1920 rows of 768 bf16 took 22 us with one row in a CTA, whose stores are of two bytes each."""
 
@@ -228,7 +228,7 @@ def _with_more_ctas(tile_elements: int, row: int, problem: ReductionProblem, gpu
 
 def _turned_config(problem: ReductionProblem, width: int, gpu: GpuDevice) -> ReductionConfig:
     """Tiles of as many rows as a sector of a result has, of which rows are innermost."""
-    rows = SECTOR_BYTES * 8 // problem.operand_bits
+    rows = SECTOR_BITS // problem.operand_bits
     while rows > 1 and rows * width > TURNED_ELEMENTS:
         rows //= 2
     while rows > 1 and 2 * problem.rows < gpu.num_sms * rows:

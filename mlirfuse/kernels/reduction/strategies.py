@@ -16,7 +16,7 @@ import dataclasses
 from mlirfuse.kernels.codegen.combiners import COMBINERS
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.loop_nest import VECTOR
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import SECTOR_BITS, gpu_of
 from mlirfuse.kernels.reduction.cost_model import loops_us
 from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS, max_columns
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
@@ -35,8 +35,8 @@ rows of 3000001 f16 12.2 us, and 17.2 with eight."""
 MIN_CONTIGUOUS_ROWS = 16
 """The same where all columns are in registers: 32 bytes of f16, one sector."""
 
-LINE_BITS, SECTOR_BITS = 1024, 256
-"""Bits of the contiguous rows of a tile: a line of the caches, and of a load. On an H200 softmax
+LINE_BITS = 1024
+"""Bits of the contiguous rows of a tile, a line of the caches. On an H200 softmax
 over the first dimension of 2048x161 f32 took 6.5 us in a loop over tiles of one line of rows, and
 15.2 with two, of 4000x160 6.9 and 10.2, the variance of 5000x300 6.5 and 7.5."""
 
