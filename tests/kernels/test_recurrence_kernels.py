@@ -11,6 +11,7 @@ import mlirfuse
 from helpers.kernel_runner import TARGET, argument_index, close, draw, needs_triton, to_torch
 from helpers.recurrence_text import Recurrence, expected, recurrence_text
 from mlirfuse.core import NoMatch
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.calls import LOOP
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.recurrence import heuristics
@@ -141,6 +142,14 @@ def test_ctas_that_share_a_row_hold_the_weights_of_their_columns(cell, columns, 
     assert "(step + 2), column" in inside
     assert "tl.dot" not in inside
     assert not re.search(r"tl\.load\(.*b0", inside)
+
+
+@needs_triton
+def test_each_state_of_a_row_is_computed_once():
+    """Triton would compute the hyperbolic tangents of all columns in each thread."""
+    plan = planned(recurrence_text(Recurrence("rnn", rows=(5,), columns=64)))
+    built = triton_compiler.build(plan.program, "sm_90").code.decode()
+    assert built.count("ex2.approx") <= 4
 
 
 def test_each_thread_receives_words_of_its_own():
