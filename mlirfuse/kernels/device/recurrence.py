@@ -94,7 +94,7 @@ def _sums_in_threads(tile, threads: tl.constexpr):
 def settled(tile):
     """The same tile [1, N], whose computation Triton does not repeat in the layout of its users.
 
-    It moves no change of layout across a reduction. Without it Triton 3.6 gave each thread of an RNN
-    of 64 columns 33 hyperbolic tangents: 973 instructions of an iteration in place of 116.
+    It moves no change of layout across a reduction. Without it Triton 3.6 gave each thread of an
+    RNN of 64 columns 33 hyperbolic tangents: 973 instructions of an iteration in place of 116.
     """
     return tl.max(tl.join(tile, tile), 2)
