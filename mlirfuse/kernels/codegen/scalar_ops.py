@@ -140,7 +140,6 @@ class Body:
                     self.short,
                     gluon=bool(self.layout),
                     large=self.large,
-                    bounded=self._is_half(op, operands),
                 )
                 known[op.results[0]] = self.name(text)
                 self._note_whole(op, operands, known[op.results[0]])
@@ -174,12 +173,6 @@ class Body:
         if low < MIN_I8 or high > MAX_I8:
             return None
         return f"library.byte({start}, {low!r}, {high!r})"
-
-    def _is_half(self, op: ir.Operation, operands: Sequence[str]) -> bool:
-        """Whether f16 holds the first operand: it is computed in f16, or loaded."""
-        if not operands or str(op.operands[0].type) != "f16":
-            return False
-        return self.types["f16"] == TYPES["f16"] or self.writer.is_loaded(operands[0])
 
     def _is_short(self, op: ir.Operation) -> bool:
         """Whether an op is computed in f32 for results of 16 bits or less."""
