@@ -115,10 +115,10 @@ H100 a matmul of 3085x64x3904 f16 whose rows of A are odd took 103 us in 125 CTA
 32 in cuBLAS."""
 
 OTHER_REGISTERS, ROW_VALUES = 64, 2
-"""Registers of a thread beside its accumulators; ptxas, for epilogues of one or two functions. Those
-for each accumulator of an epilogue that reduces rows, whose values stay until the last one: on an
-H200 a layer norm of sines of 221440x56x104 f16 took 65 us in tiles of 32 rows, 68 of 64, and 103 of
-128, which leave an SM one CTA."""
+"""Registers of a thread beside its accumulators; ptxas, for epilogues of one or two functions. And
+those for each accumulator of an epilogue that reduces rows, whose values stay until the last one:
+on an H200 a layer norm of sines of 221440x56x104 f16 took 65 us in tiles of 32 rows, 68 of 64, and
+103 of 128, which leave an SM one CTA."""
 
 COPY_OCCUPANCY = 4
 """Times that narrow loads of a kernel that copies are cheaper: it has four times the warps."""
