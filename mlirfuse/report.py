@@ -9,6 +9,7 @@ from typing import Any
 
 from mlirfuse import report_html
 from mlirfuse.boundaries import Boundary
+from mlirfuse.detached_kernels import DetachedKernels
 from mlirfuse.errors import MlirfuseError
 from mlirfuse.final_kernels import FinalKernel, Place, places
 from mlirfuse.fusion_pass import Kind, forms_group
@@ -160,6 +161,7 @@ class Report:
         them; None when no program was compiled.
       kernels: the dispatches of the final program, in order; empty when none was compiled.
       boundaries: the tensors that they exchange, each with the reason why it exists.
+      detached: the kernels that need not end before the next command begins; None for none.
       stock_kernels: the dispatches of stock IREE's program; empty when it was not compiled.
       rates: where the rates of the modelled times come from, and of which machine they are.
       profile: the settings of a profile of `mlirfuse-tune`, and which of them apply; None without.
@@ -178,6 +180,7 @@ class Report:
     left: list[str] = dataclasses.field(default_factory=list)
     kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
     boundaries: list[Boundary] = dataclasses.field(default_factory=list)
+    detached: DetachedKernels | None = None
     stock_kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
     rates: str = ""
     profile: dict[str, Any] | None = None
@@ -249,6 +252,7 @@ class Report:
             **({"left_to_iree": list(self.left)} if self.left else {}),
             **({"kernels": [k.to_dict() for k in self.kernels]} if self.kernels else {}),
             **({"boundaries": [b.to_dict() for b in self.boundaries]} if self.boundaries else {}),
+            **({"detached": self.detached.to_dict()} if self.detached else {}),
             **({"stock_kernels": [k.to_dict() for k in stock]} if stock else {}),
             **({"rates": self.rates} if self.rates else {}),
             **({"profile": self.profile} if self.profile else {}),
@@ -277,6 +281,7 @@ class Report:
             left=list(entry.get("left_to_iree", ())),
             kernels=[FinalKernel.from_dict(k) for k in entry.get("kernels", ())],
             boundaries=[Boundary.from_dict(b) for b in entry.get("boundaries", ())],
+            detached=DetachedKernels.from_dict(entry["detached"]) if "detached" in entry else None,
             stock_kernels=[FinalKernel.from_dict(k) for k in entry.get("stock_kernels", ())],
             rates=entry.get("rates", ""),
             profile=entry.get("profile"),

@@ -63,6 +63,7 @@ def record(report: Report, program: FinalProgram) -> None:
     """Writes the kernels of a program and the boundaries between them into its report."""
     found = of_program(program, report.decisions)
     report.kernels, report.boundaries = list(program.kernels), found
+    report.detached = program.detached
 
 
 def of_program(program: FinalProgram, decisions: Sequence[Decision]) -> list[Boundary]:

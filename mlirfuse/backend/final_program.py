@@ -2,6 +2,7 @@
 
     flow.dispatch.workgroups { linalg.generic loc(...) }        dispatch-creation: ops and locations
     flow.dispatch @main_dispatch_3::@main_dispatch_3_...(%x)    flow: names, operands, order
+    stream.cmd.dispatch @...::@recurrence_kernel { ro %x[...] }  stream: what waits for it
     hal.executable.export @main_dispatch_3_... count { 8, 1 }   executable-targets: workgroups
 
 The flow phase keeps one executable of equal ones, with the locations of the first. So each dispatch
@@ -21,11 +22,13 @@ from pathlib import Path
 from iree.compiler import ir
 
 from mlirfuse import cost
-from mlirfuse.backend import tensor_accesses
+from mlirfuse.backend import command_accesses, tensor_accesses
 from mlirfuse.backend.exchanges import Exchange, between
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import MlirfuseError
+from mlirfuse.detached_kernels import DetachedKernels
 from mlirfuse.final_kernels import IREE, FinalKernel, Operand
+from mlirfuse.kernels.recurrence.family import PASS_NAME as RECURRENCE
 from mlirfuse.structured.ir import kernel_roles, marks, ops, values
 
 MAX_PRINTED_ELEMENTS = 16
@@ -58,11 +61,13 @@ class FinalProgram:
       kernels: the dispatches of a call, in the order of the program.
       roles: the role of each, a word of `kernel_roles`.
       exchanges: the tensors that they exchange.
+      detached: those that run beside the commands after them; None for none.
     """
 
     kernels: tuple[FinalKernel, ...]
     roles: tuple[str, ...]
     exchanges: tuple[Exchange, ...]
+    detached: DetachedKernels | None = None
 
 
 def read(
@@ -92,9 +97,13 @@ def read(
         reader = _Reader(formed, final, groups, workgroups)
         try:
             found = reader.program()
+            names = {kernel.name for kernel in found.kernels if kernel.code == RECURRENCE}
+            detached = None
+            if generated and names:
+                detached = command_accesses.detached(_parsed(_phase(folder, "stream")), names)
         finally:
             ops.clear_caches()
-    return _scheduled(found, counted.names)
+    return dataclasses.replace(_scheduled(found, counted.names), detached=detached)
 
 
 def formed(folder: Path) -> ir.Module:
