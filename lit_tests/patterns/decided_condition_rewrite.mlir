@@ -200,3 +200,43 @@ func.func @no_rewrite_undecided_masks(%v: tensor<4xf32>) -> (tensor<4xi1>, tenso
   } -> tensor<4xi1>
   return %a, %n : tensor<4xi1>, tensor<4xi1>
 }
+
+// -----
+
+// A branch that is always taken is no branch: PyTorch's recurrent layers ask for a first iteration.
+// CHECK-LABEL: @taken
+// CHECK-NOT: scf.if
+// CHECK: math.absf
+// CHECK-NOT: math.exp
+// CHECK: return
+#s = affine_map<() -> ()>
+#m = affine_map<(m) -> (m)>
+util.global private @steps = dense<9> : tensor<i64>
+func.func @taken(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0 : i64
+  %n = util.global.load immutable @steps : tensor<i64>
+  %e = tensor.empty() : tensor<i1>
+  %t = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%n : tensor<i64>) outs(%e : tensor<i1>) {
+  ^bb0(%i: i64, %o: i1):
+    %g = arith.cmpi sgt, %i, %zero : i64
+    linalg.yield %g : i1
+  } -> tensor<i1>
+  %c = tensor.extract %t[] : tensor<i1>
+  %em = tensor.empty() : tensor<4xf32>
+  %r = scf.if %c -> (tensor<4xf32>) {
+    %y = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%em : tensor<4xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.absf %i : f32
+      linalg.yield %v : f32
+    } -> tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  } else {
+    %y = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%em : tensor<4xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.exp %i : f32
+      linalg.yield %v : f32
+    } -> tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
+}

@@ -8,7 +8,9 @@
     %y = linalg.generic {select %c, %i, nan} ins(%x)   tensor<MxT>
 
 `jnp.var` guards its divisor like this: each call computes the comparison in a dispatch, and the
-host waits for it before it starts the next.
+host waits for it before it starts the next. An `scf.if` on the constant becomes the branch that is
+taken: PyTorch's recurrent layers ask whether there is a first iteration, and nothing around such a
+branch is fused with ops in it.
 
     %m = linalg.generic {cmpf oeq, 1.0, inf}           tensor<MxNxi1>
     %n = linalg.generic {andi} ins(%m, %x)             tensor<MxNxi1>
@@ -100,8 +102,15 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         value = builders.scalar_constant(match.data, "i1")
         if op.name == "linalg.generic":
             value = builders.fill(value, ops.inits(op)[0])
+    branches = [user for user in ops.users(op.results[0]) if user.name == "scf.if"]
     op.results[0].replace_all_uses_with(value)
     op.erase()
+    for branch in branches:
+        taken = branch.regions[0 if match.data else 1]
+        if len(taken.blocks):
+            builders.replace_by_body(branch, taken.blocks[0])
+        else:
+            branch.erase()
     return ir.OpResult(value).owner
 
 
@@ -112,5 +121,6 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    inner_first=True,
     source="jax.numpy.var",
 )
