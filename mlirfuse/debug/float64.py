@@ -1,7 +1,8 @@
 """The float64 reference of a module at global-optimization level, computed on the CPU.
 
 Every f16, bf16 and f32 becomes f64; casts between them vanish. IREE lacks some functions in f64:
-`tanh` is expressed by `exp`, the others are computed in f32 and widened.
+`tanh` is expressed by `exp`, the others are computed in f32 and widened. The module may be one for
+a GPU: at this level only its device tells it from one for the CPU.
 """
 
 from __future__ import annotations
@@ -50,16 +51,14 @@ def results(
     """Calls a module's function in float64.
 
     Args:
-      source: file of the module, at global-optimization level, for the CPU.
+      source: file of the module, at global-optimization level, for any target.
       inputs: arguments; floats are widened.
       signature: signature of the function before widening.
-      compiler: compiler of the tested program, for its target and time limit.
+      compiler: compiler of the tested program, for its time limit.
 
     Raises:
       MlirfuseError: the module cannot be widened, or IREE cannot compile or run it in float64.
     """
-    if compiler.target.name != "cpu":
-        raise MlirfuseError(f"a program for {compiler.target} is not compiled for the CPU")
     if source.stat().st_size > MAX_MODULE_BYTES:
         raise MlirfuseError(f"the model is larger than {MAX_MODULE_BYTES >> 20} MiB")
     with temporary.folder("mlirfuse-") as name:
@@ -88,7 +87,7 @@ _TYPES = frozenset({"f16", "bf16", "f32"})
 
 
 def widened(module: ir.Module) -> ir.Module:
-    """A copy of the module in which every narrow float is an f64.
+    """A copy of the module, for no device yet, in which every narrow float is an f64.
 
     Raises:
       MlirfuseError: it uses the bits of a float, or has constants that cannot be read.
@@ -97,10 +96,12 @@ def widened(module: ir.Module) -> ir.Module:
         made = ir.Module.create()
         work = _Widen(_resources(module))
         for name in module.operation.attributes:
-            made.operation.attributes[name] = module.operation.attributes[name]
+            if name != _DEVICE:
+                made.operation.attributes[name] = module.operation.attributes[name]
         with ir.InsertionPoint(made.body):
             for op in module.body.operations:
-                work.copy(op.operation)
+                if not _is_device(op.operation):
+                    work.copy(op.operation)
         try:
             made.operation.verify()
         except ir.MLIRError as error:
@@ -109,6 +110,15 @@ def widened(module: ir.Module) -> ir.Module:
             )
             raise MlirfuseError(f"the model has no float64 form: {message}") from error
         return made
+
+
+_DEVICE = "stream.affinity.default"
+"""Attribute that names the device of a module or a global."""
+
+
+def _is_device(op: ir.Operation) -> bool:
+    """Whether an op of the module is the global of a device."""
+    return op.name == "util.global" and str(op.attributes["type"]) == "!hal.device"
 
 
 _RESOURCE = re.compile(r'^\s*(?P<name>[\w.$-]+|"[^"]*"): "0x(?P<hex>[0-9A-Fa-f]*)"', re.MULTILINE)
@@ -214,7 +224,7 @@ class _Widen:
             op.name,
             results=kinds,
             operands=operands,
-            attributes={n: self.attribute(op.attributes[n]) for n in op.attributes},
+            attributes={n: self.attribute(op.attributes[n]) for n in op.attributes if n != _DEVICE},
             regions=len(op.regions),
             loc=op.location,
         )

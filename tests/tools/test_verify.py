@@ -12,9 +12,12 @@ from iree.compiler import ir
 
 import mlirfuse
 from helpers import planted
+from mlirfuse.compilation import open_model
 from mlirfuse.core import MlirfuseError, Numerics
 from mlirfuse.debug import compare, float64
+from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.inputs import call_shapes
+from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support.signature import DynamicSize, TensorSpec
 from mlirfuse.tools.compile import main as compile_main
 
@@ -193,6 +196,23 @@ def test_uses_of_bits_have_no_float64_form():
             "  util.return %y : tensor<4xi32>",
             "(%x: tensor<4xf32>) -> tensor<4xi32>",
         )
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90", "rocm:gfx942", "vulkan:ampere"])
+def test_a_program_for_a_gpu_has_a_float64_form(target):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()
+    )
+    model, x = model.eval().half(), torch.randn(2, 3, 9, 9).half()
+    options = FusionOptions.of({"enable_feature": ["kernels"]})
+    with open_model(model, (x,), target=target, options=options) as work:
+        made = work.imported
+        signature = Signature(made.function, made.inputs, made.outputs)
+        (y,) = float64.results(work.normalized, [x.numpy()], signature, work.compiler)
+    assert y.dtype == np.float64
+    expected = model.double()(x.double()).detach().numpy()
+    assert np.abs(y - expected).max() < 1e-6  # in f16 the error is 1e-3
 
 
 VERIFIED = """
