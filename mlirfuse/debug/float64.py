@@ -212,7 +212,7 @@ class _Widen:
         if op.name in _CASTS and self.type(op.operands[0].type) == kinds[0]:
             self.values[op.results[0]] = operands[0]
             return
-        if op.name in _BITCASTS:
+        if op.name in _BITCASTS and not _same_part(op.operands[0], op.results[0]):
             self._bitcast(op, operands)
             return
         if len(op.successors) > 0:
@@ -248,6 +248,12 @@ class _Widen:
         )
         wide = _converted("arith.extf", made.results[0], self.type(result))
         self.values[op.results[0]] = wide
+
+
+def _same_part(value: ir.Value, result: ir.Value) -> bool:
+    """Whether both have the same floats, alone or as the parts of complex numbers."""
+    one, other = (ops.element_type(v).removeprefix("complex<").rstrip(">") for v in (value, result))
+    return one == other
 
 
 def _converted(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:

@@ -206,6 +206,15 @@ def test_bits_of_a_float_are_those_of_its_own_type():
     assert 0.0 < found.outputs[1].max_error < 1e-6  # the quotient is rounded after its bits
 
 
+def test_pairs_of_floats_are_complex_numbers_in_float64_too():
+    made = widened(
+        "  %y = iree_tensor_ext.bitcast %x : tensor<4x2xf32> -> tensor<4xcomplex<f32>>\n"
+        "  util.return %y : tensor<4xcomplex<f32>>",
+        "(%x: tensor<4x2xf32>) -> tensor<4xcomplex<f32>>",
+    )
+    assert "bitcast %arg0 : tensor<4x2xf64> -> tensor<4xcomplex<f64>>" in made
+
+
 def test_bits_of_complex_numbers_have_no_float64_form():
     with pytest.raises(MlirfuseError, match="uses the bits of complex numbers"):
         widened(
