@@ -250,7 +250,10 @@ def _checked(path: Path) -> onnx.ModelProto:
     except onnx.checker.ValidationError:
         # ONNX Runtime takes these, and its tools write them.
         model = onnx.load(str(path))
-        if not contrib.qualify(model) and model.ir_version >= _SEPARATE_INITIALIZERS:
+        qualified, old = contrib.qualify(model), model.ir_version < _SEPARATE_INITIALIZERS
+        if not all(value.type.tensor_type.HasField("shape") for value in model.graph.output):
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        elif not qualified and not old:
             raise
         model.ir_version = max(model.ir_version, _SEPARATE_INITIALIZERS)
         onnx.checker.check_model(model)
