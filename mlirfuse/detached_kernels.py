@@ -1,5 +1,8 @@
 """Kernels that run beside the commands after them: recurrences, which take long and few SMs.
 
+On an H200 both directions of an RNN of 64x104 f32 took 46 us so, and 80 one after the other; of
+64x79 bf16 84 and 155. Only those whose CTAs do not wait for each other are detached.
+
     x W, h of x, y W, h of y, concat                    commands of a call, in order
     x W -> y W -> concat                                each of the others waits for the one before
     x W -> h of x -> concat, y W -> h of y -> concat    a recurrence does, too; its users for it
@@ -14,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_DETACHED = 2
-"""Such kernels at a time: CTAs of each wait for each other, on half of the SMs at most."""
+"""Such kernels at a time, as of the two directions of a layer."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

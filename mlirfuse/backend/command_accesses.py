@@ -53,6 +53,9 @@ class _Access:
 def detached(module: ir.Module, names: Collection[str]) -> DetachedKernels | None:
     """The kernels of some names, and the later commands of a call that wait for them.
 
+    Kernels that update memory are left out: their CTAs wait for each other, and may not get an SM
+    each beside those of another one.
+
     Args:
       module: the IR after the phase stream.
       names: names of entry points.
@@ -73,7 +76,7 @@ def detached(module: ir.Module, names: Collection[str]) -> DetachedKernels | Non
         return None
     users = {}
     for index, op in enumerate(commands):
-        if op.name == "stream.cmd.dispatch" and _entry(op) in names:
+        if op.name == "stream.cmd.dispatch" and _entry(op) in names and not _updates(op):
             own = accesses[index] or []
             users[index] = tuple(
                 later
@@ -135,6 +138,12 @@ def _access(resource: ir.Value, offset: ir.Value, length: ir.Value, *, writes: b
     if not isinstance(first, int) or not isinstance(size, int):
         return _Access(resource, 0, _END, writes)
     return _Access(resource, first, first + size, writes)
+
+
+def _updates(dispatch: ir.Operation) -> bool:
+    """Whether a kernel reads and writes the same memory."""
+    kinds = [ir.IntegerAttr(each).value for each in dispatch.attributes["resource_accesses"]]
+    return any(kind & _READ and kind & _WRITE for kind in kinds)
 
 
 def _entry(dispatch: ir.Operation) -> str:

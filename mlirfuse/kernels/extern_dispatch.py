@@ -63,12 +63,6 @@ def replace(region: ir.Operation, plan: Plan, kernels: Sequence[Kernel]) -> ir.O
     return new
 
 
-def before(op: ir.Operation, plan: Plan, kernel: Kernel) -> ir.Operation:
-    """Puts a kernel that writes scratch alone before an op."""
-    with ir.InsertionPoint(op), op.location:
-        return _extern(op, plan, kernel, ())
-
-
 def _extern(
     region: ir.Operation, plan: Plan, kernel: Kernel, scratch: Sequence[ir.Value]
 ) -> ir.Operation:

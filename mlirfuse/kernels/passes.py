@@ -222,12 +222,6 @@ def _programs(plan: Plan, ctx: PassContext) -> list[Program]:
     return [dataclasses.replace(program, contracts=ctx.target.contracts) for program in programs]
 
 
-def before(op: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:
-    """Puts the kernel of a plan, which writes scratch alone, before an op."""
-    (kernel,) = _built(plan, ctx)
-    return extern_dispatch.before(op, plan, kernel)
-
-
 def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:
     """Puts the kernel of a plan, which `prepare` has built, in the place of a region or an op."""
     if region.name != ops.REGION:

@@ -25,30 +25,16 @@ def check_resident(uri: str, workgroups: int, source: str) -> None:
     Raises:
       MlirfuseError: the device has fewer multiprocessors.
     """
-    found = _multiprocessors_of(uri)
+    driver, _, path = uri.partition("://")
+    if not workgroups or driver != "cuda":
+        return
+    found = multiprocessors(int(path) if path.isdecimal() else 0)
     if found is not None and found < workgroups:
         raise MlirfuseError(
             f"{source} cannot be loaded on device '{uri}': {workgroups} workgroups of a recurrence"
             f" wait for each other, and it has {found} multiprocessors; compile with"
             " --disable-pass=recurrence_triton_kernel"
         )
-
-
-def have_room(uri: str, workgroups: int, kernels: int) -> bool:
-    """Whether so many kernels run beside each other of which so many workgroups each wait.
-
-    A kernel whose workgroups got no multiprocessor would keep others of its own waiting.
-    """
-    found = _multiprocessors_of(uri)
-    return found is not None and kernels * workgroups <= found
-
-
-def _multiprocessors_of(uri: str) -> int | None:
-    """Multiprocessors of a device; None of one without CUDA, too."""
-    driver, _, path = uri.partition("://")
-    if driver != "cuda":
-        return None
-    return multiprocessors(int(path) if path.isdecimal() else 0)
 
 
 @functools.cache

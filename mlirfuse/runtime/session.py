@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, UsageError
-from mlirfuse.detached_kernels import MAX_DETACHED
 from mlirfuse.runtime import arrays
 from mlirfuse.runtime.abi import DECLARATION, scalar_types
 from mlirfuse.runtime.arrays import Kind
@@ -21,7 +20,7 @@ from mlirfuse.runtime.memory_pressure import make_room, with_room
 from mlirfuse.runtime.parameters import MODULE, Archives, parameters_module
 from mlirfuse.runtime.prepared_call import PreparedCall, prepare
 from mlirfuse.runtime.replay import GraphCache, exclusive
-from mlirfuse.runtime.residency import check_resident, have_room
+from mlirfuse.runtime.residency import check_resident
 from mlirfuse.runtime.scheduling import FEATURE, BatchScheduling
 from mlirfuse.support.signature import TensorSpec
 
@@ -76,10 +75,9 @@ class Session:
         self._permutes = any(spec.order for spec in (*self._inputs, *self._outputs))
         self.replays = cuda_graph
         level = logging.INFO if automatic else logging.WARNING
-        detached = manifest.report.detached
-        if not have_room(manifest.device, manifest.waiting_workgroups, MAX_DETACHED):
-            detached = None
-        self._graphs = GraphCache(manifest.source, self.device, level=level, detached=detached)
+        self._graphs = GraphCache(
+            manifest.source, self.device, level=level, detached=manifest.report.detached
+        )
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)

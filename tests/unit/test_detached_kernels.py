@@ -115,3 +115,7 @@ def test_who_shares_memory_with_a_recurrence_waits_for_it():
 
 def test_a_call_without_recurrence_has_none():
     assert detached(dispatch("other", ("wo", "%c0", "%c64"))) is None
+
+
+def test_a_recurrence_whose_ctas_meet_in_memory_is_not_detached():
+    assert detached(dispatch("loop", ("rw", "%c0", "%c64"), ("wo", "%c64", "%c64"))) is None
