@@ -40,11 +40,12 @@ reciprocal root of 1.3 million 3.0 and 2.4, error functions of 31.7 million 117 
 of 25.7 million 43 and 39. With four and two warps: a logarithm of 7.1 million 17.5 and 16.8."""
 
 FUNCTIONS, FUNCTION_ELEMENTS = ("functions", "error function"), 16
-"""Traits of functions whose results have 16 bits, and elements of a thread of CTAs of as many warps.
+"""The traits, and the elements, of functions whose results have 16 bits.
 
 Microseconds on an H200 with eight elements and four warps, and with these: GELU of 40 million bf16
 44.1 and 39.8, softplus of 20 million 31.9 and 29.9, `log1p` of 39 million 58.5 and 53.5, sines of
-10 million f16 12.1 and 11.3, tanh of 33 million 32.4 and 32.5, SwiGLU of 20 million 28.7 and 29.2."""
+10 million f16 12.1 and 11.3, tanh of 33 million 32.4 and 32.5, SwiGLU of 20 million 28.7 and
+29.2."""
 
 GATHERED_WARPS = 4
 """Warps of a CTA of few elements that are read at computed places, with `SMALL_VECTOR` of them in a
