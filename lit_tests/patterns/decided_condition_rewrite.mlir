@@ -116,8 +116,7 @@ func.func @no_rewrite_element_of_a_mask(%t: tensor<4xi1>) -> i1 {
 
 // As of a complex quotient whose numerator is a number: is it infinite, and the divisor finite?
 // CHECK-LABEL: @mask_that_constants_decide
-// CHECK: %[[F:.*]] = arith.constant false
-// CHECK: %[[N:.*]] = linalg.fill ins(%[[F]] : i1)
+// CHECK: %[[N:.*]] = arith.constant dense<false> : tensor<4xi1>
 // CHECK-NOT: arith.andi
 // CHECK: return %[[N]]
 func.func @mask_that_constants_decide(%x: tensor<4xi1>) -> tensor<4xi1> {
@@ -143,11 +142,29 @@ func.func @mask_that_constants_decide(%x: tensor<4xi1>) -> tensor<4xi1> {
 
 #m = affine_map<(m) -> (m)>
 
+// CHECK-LABEL: @mask_of_a_dynamic_size
+// CHECK: %[[F:.*]] = arith.constant false
+// CHECK: %[[N:.*]] = linalg.fill ins(%[[F]] : i1)
+// CHECK: return %[[N]]
+func.func @mask_of_a_dynamic_size(%x: tensor<?xi1>, %d: index) -> tensor<?xi1> {
+  %false = arith.constant false
+  %e = tensor.empty(%d) : tensor<?xi1>
+  %f = linalg.fill ins(%false : i1) outs(%e : tensor<?xi1>) -> tensor<?xi1>
+  %n = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel"]} ins(%f, %x : tensor<?xi1>, tensor<?xi1>) outs(%e : tensor<?xi1>) {
+  ^bb0(%i: i1, %j: i1, %o: i1):
+    %g = arith.andi %i, %j : i1
+    linalg.yield %g : i1
+  } -> tensor<?xi1>
+  return %n : tensor<?xi1>
+}
+
+// -----
+
+#m = affine_map<(m) -> (m)>
+
 // CHECK-LABEL: @masks_of_two_constants
-// CHECK: %[[T:.*]] = arith.constant true
-// CHECK: %[[N:.*]] = linalg.fill ins(%[[T]] : i1)
-// CHECK: %[[U:.*]] = arith.constant true
-// CHECK: %[[O:.*]] = linalg.fill ins(%[[U]] : i1)
+// CHECK: %[[N:.*]] = arith.constant dense<true> : tensor<4xi1>
+// CHECK: %[[O:.*]] = arith.constant dense<true> : tensor<4xi1>
 // CHECK: return %[[N]], %[[O]]
 func.func @masks_of_two_constants(%x: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi1>) {
   %true = arith.constant true

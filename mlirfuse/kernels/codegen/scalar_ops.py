@@ -144,7 +144,9 @@ class Body:
                 known[op.results[0]] = self.name(text)
                 self._note_whole(op, operands, known[op.results[0]])
         for value in list(block.operations)[-1].operation.operands:
-            if value not in known and ops.constant(value) is not None:
+            owner = value.owner
+            place = owner if isinstance(owner, ir.Block) else owner.operation.block
+            if place != block or ops.constant(value) is not None:
                 read(value)
         return known
 
