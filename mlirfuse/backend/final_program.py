@@ -58,11 +58,13 @@ class FinalProgram:
       kernels: the dispatches of a call, in the order of the program.
       roles: the role of each, a word of `kernel_roles`.
       exchanges: the tensors that they exchange.
+      moving_axes: indices of the kernels that read and write tensors in different orders of axes.
     """
 
     kernels: tuple[FinalKernel, ...]
     roles: tuple[str, ...]
     exchanges: tuple[Exchange, ...]
+    moving_axes: frozenset[int] = frozenset()
 
 
 def read(
@@ -138,6 +140,7 @@ def _scheduled(found: FinalProgram, names: Sequence[str]) -> FinalProgram:
             for e in found.exchanges
             if e.source in kept and e.target in kept
         ),
+        frozenset(kept[index] for index in found.moving_axes if index in kept),
     )
 
 
@@ -215,6 +218,7 @@ class _Reader:
         bodies = self._bodies()
         found: list[FinalKernel] = []
         roles: list[str] = []
+        moving: set[int] = set()
         indices: dict[ir.Operation, int] = {}
         exchanges: list[Exchange] = []
         for function in ops.functions(self.final):
@@ -226,10 +230,12 @@ class _Reader:
             for call, origin in zip(calls, before, strict=True):
                 source = origin.op if origin is not None else bodies.get(_executable(call.op))
                 indices[call.op] = len(found)
+                if source is not None and any(map(kernel_roles.moves_axes, _members(source))):
+                    moving.add(len(found))
                 found.append(self._kernel(symbol, call, source))
                 roles.append(_role(call.op if source is None else source))
             exchanges += between(function, indices)
-        return FinalProgram(tuple(found), tuple(roles), tuple(exchanges))
+        return FinalProgram(tuple(found), tuple(roles), tuple(exchanges), frozenset(moving))
 
     def _bodies(self) -> dict[str, ir.Operation]:
         """Name of an executable -> the executable, with the ops of its first dispatch."""

@@ -80,7 +80,7 @@ class MustFuse:
         if not self:
             return None
         computing = [op for op in group if cost.does_work(op)]
-        required = {name for op in computing for name in self.groups_of(op)}
+        required = {name for op in computing for name in self._inside(op)}
         for view in group[-1].block.operations if required else ():
             op = view.operation
             if op in group or not _computes(op):
