@@ -202,7 +202,7 @@ def _of_spaces(pair: _Pair) -> Why | None:
     if any(name in _RESHAPES for name in exchange.through):
         if _cuts_differently(exchange, other):
             return BoundaryReason.RESHAPED, ""
-        if pair.moves_axes:
+        if first != roles.REDUCTION and pair.moves_axes:
             return BoundaryReason.RESHAPED, "the second kernel has its axes in another order"
     if first != roles.REDUCTION and second != roles.OPAQUE and _repeats(exchange, other):
         return BoundaryReason.REPEATED_ELEMENTS, ""

@@ -233,7 +233,7 @@ def test_one_line_in_two_layers_is_two_ops():
         ("a", "b"),
         ("b", "a"),
     ]
-    assert "blocks/0" in made.text()
+    assert "blocks.0" in made.text()
     assert "origins" not in made.kernels[0].to_dict()
 
 
