@@ -34,8 +34,8 @@ class BoundaryReason(enum.Enum):
         "rows_of_tiles",
         "a reduction, pooling, scan or sort needs elements of several tiles of a contraction's"
         " result, and a kernel of a contraction keeps one tile at a time",
-        "no switch changes it; the exceptions are attention, and in kernels of Triton rows of at most"
-        " 256 elements, which a tile has whole",
+        "no switch changes it; the exceptions are attention, and in kernels of Triton rows of at"
+        " most 256 elements, which a tile has whole",
     )
     REDUCTION_FIRST = (
         "reduction_first",
