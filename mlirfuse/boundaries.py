@@ -77,9 +77,9 @@ class BoundaryReason(enum.Enum):
     )
     COMPUTED_INDICES = (
         "computed_indices",
-        "the second kernel reads elements at computed indices, as a gather does, and any of them"
-        " may be needed first",
-        "compute the elements after the gather, or gather them before",
+        "the second kernel reads elements at computed indices, as a gather or a rotary embedding"
+        " does, and any of them may be needed first",
+        "compute the elements after the gather, or gather them before; no switch changes it",
     )
     OWN_KERNEL = (
         "own_kernel",

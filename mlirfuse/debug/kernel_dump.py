@@ -13,8 +13,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,14 +45,14 @@ def dumping(target: str | Target, folder: Path) -> Target:
     return dataclasses.replace(found, flags=(*found.flags, f"{_FLAG}={folder}"))
 
 
-def write(dumped: Path, profile: Measured, folder: Path, program: str) -> list[Path]:
+def write(dumped: Path, profile: Measured, folder: Path, call: Sequence[str]) -> list[Path]:
     """Sorts IREE's files by kernel.
 
     Args:
       dumped: IREE's files of a program, compiled for a target of `dumping`.
       profile: the profile of the program, in whose order the folders are.
       folder: an existing folder, in which each kernel gets one.
-      program: name of the program in the command lines for other profilers.
+      call: the command that calls the program, for the command lines of other profilers.
 
     Returns:
       The folders, in order.
@@ -69,7 +70,7 @@ def write(dumped: Path, profile: Measured, folder: Path, program: str) -> list[P
         made.append(own)
         entry = kernel.to_dict()
         if profile.capture.device.startswith("cuda"):
-            entry["ncu"] = _ncu(kernel.name, program)
+            entry["ncu"] = _ncu(kernel.name, call)
         (own / "kernel.json").write_text(f"{json.dumps(entry, indent=1)}\n", encoding="utf-8")
         if kernel.name in triton:
             (own / "source.py").write_text(triton[kernel.name], encoding="utf-8")
@@ -81,9 +82,9 @@ def write(dumped: Path, profile: Measured, folder: Path, program: str) -> list[P
     return made
 
 
-def _ncu(name: str, program: str) -> str:
+def _ncu(name: str, call: Sequence[str]) -> str:
     """The command line of NVIDIA's profiler for one kernel."""
-    return f"ncu --set full --kernel-name={name} mlirfuse-run {program}"
+    return shlex.join(["ncu", "--set", "full", f"--kernel-name={name}", *call])
 
 
 def _code(name: str, texts: dict[Path, str]) -> list[tuple[str, str]]:

@@ -19,7 +19,9 @@ from mlirfuse.profiling import summary
 from mlirfuse.profiling.capture import Call, Capture, Launch
 from mlirfuse.profiling.rates import Rates
 from mlirfuse.support.subprocess import run_tool
+from mlirfuse.tools import profile
 from mlirfuse.tools.profile import main
+from mlirfuse.tools.run import main as run_main
 
 MODEL = """\
 #id = affine_map<(d0, d1) -> (d0, d1)>
@@ -299,11 +301,27 @@ def test_a_triton_kernel_has_its_source(tmp_path):
         work.build()
     ptx = "".join(path.read_text() for path in dumped.glob("*.ptx"))
     name = next(name for name in triton_compiler.sources() if f".entry {name}(" in ptx)
-    (own,) = kernel_dump.write(dumped, stand_in(name, "cuda"), folder, "m.vmfb")
+    (own,) = kernel_dump.write(
+        dumped, stand_in(name, "cuda"), folder, ["mlirfuse-run", "my m.vmfb"]
+    )
     assert f"def {name}(" in (own / "source.py").read_text()
     assert f".entry {name}(" in (own / "kernel.ptx").read_text()
     entry = json.loads((own / "kernel.json").read_text())
-    assert entry["ncu"] == f"ncu --set full --kernel-name={name} mlirfuse-run m.vmfb"
+    assert entry["ncu"] == f"ncu --set full --kernel-name={name} mlirfuse-run 'my m.vmfb'"
+
+
+def test_the_command_for_another_profiler_runs(tmp_path):
+    """Of a program for CUDA, here of a CPU that is said to be one."""
+    program = mlirfuse.compile("m.mlir")
+    args = profile.parser().read(["m.mlir", "--seed=3"])
+    assert profile._call(args, program, tmp_path) == []
+    program.device = "cuda"
+    command, *words = profile._call(args, program, tmp_path)
+    assert command == "mlirfuse-run"
+    assert run_main([*words, "--device=local-task"]) == 0
+    args = profile.parser().read(["m.mlir", "--input=@x.npy", "--function=main"])
+    words = profile._call(args, program, tmp_path)
+    assert words[2:] == ["--input=@x.npy", "--function=main", "--seed=0"]
 
 
 def test_a_name_is_not_taken_for_its_beginning(tmp_path):
@@ -314,7 +332,7 @@ def test_a_name_is_not_taken_for_its_beginning(tmp_path):
     (dumped / "module_b.mlir").write_text("hal.executable.export @k")
     (dumped / "a.optimized.ll").write_text("define i32 @k_1(ptr) {\n}\n\ndefine i32 @k(ptr) {\n}\n")
     (dumped / "a.s").write_text("k_1:\n a\n .size\tk_1, 2\nk:\n b\n .size\tk, 2\n")
-    (own,) = kernel_dump.write(dumped, stand_in("k"), folder, "m.vmfb")
+    (own,) = kernel_dump.write(dumped, stand_in("k"), folder, [])
     assert (own / "source.mlir").read_text().endswith("@k")
     assert (own / "kernel.ll").read_text() == "define i32 @k(ptr) {\n}\n"
     assert (own / "kernel.s").read_text() == "k:\n b\n .size\tk, 2\n"
