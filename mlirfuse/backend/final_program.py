@@ -283,6 +283,7 @@ class _Reader:
             workgroups=self._workgroups(op),
             calls=1 if call.always else None,
             layers=tuple(place.layer for place in places),
+            executable=_executable(op),
         )
 
     def _workgroups(self, call: ir.Operation) -> tuple[int, ...] | None:

@@ -58,7 +58,7 @@ KERNEL = {
     *("name", "calls", "min_us", "median_us", "share", "bytes", "flops", "bytes_per_second"),
     *("copy_share", "flops_per_second", "peak_share", "bound", "workgroups", "workgroup_size"),
     *("registers", "shared_memory", "local_memory", "occupancy", "ops", "op_names", "operands"),
-    *("code", "pass", "layers"),
+    *("code", "pass", "layers", "executable", "launch"),
 }
 
 
@@ -290,24 +290,53 @@ def test_kernels_are_dumped_one_by_one():
     assert "sqrt" in (fast / "kernel.s").read_text()
 
 
-def test_a_triton_kernel_has_its_source(tmp_path):
-    """The code of a Triton kernel is that of its PTX and of its Python module."""
+TWO_MATMULS = """
+func.func @main(%x: tensor<64x256xf16>, %v: tensor<256x512xf16>, %w: tensor<512x128xf16>) -> tensor<64x128xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<64x512xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<64x512xf16>) -> tensor<64x512xf16>
+  %a = linalg.matmul ins(%x, %v : tensor<64x256xf16>, tensor<256x512xf16>) outs(%f : tensor<64x512xf16>) -> tensor<64x512xf16>
+  %g = tensor.empty() : tensor<64x128xf16>
+  %h = linalg.fill ins(%zero : f16) outs(%g : tensor<64x128xf16>) -> tensor<64x128xf16>
+  %b = linalg.matmul ins(%a, %w : tensor<64x512xf16>, tensor<512x128xf16>) outs(%h : tensor<64x128xf16>) -> tensor<64x128xf16>
+  return %b : tensor<64x128xf16>
+}
+"""  # noqa: E501
+
+
+def test_triton_kernels_of_one_name_have_their_own_sources(tmp_path):
+    """The code of a kernel is that of its executable: matmuls are all called `matmul_kernel`."""
     if triton_compiler.missing():
         pytest.skip("needs Triton")
+    Path("two.mlir").write_text(TWO_MATMULS)
     dumped, folder = tmp_path / "dumped", tmp_path / "kernels"
     folder.mkdir()
     target = kernel_dump.dumping("cuda:sm_90", dumped)
-    with open_model("m.mlir", target=target, options=resolved(None, {})) as work:
-        work.build()
-    ptx = "".join(path.read_text() for path in dumped.glob("*.ptx"))
-    name = next(name for name in triton_compiler.sources() if f".entry {name}(" in ptx)
-    (own,) = kernel_dump.write(
-        dumped, stand_in(name, "cuda"), folder, ["mlirfuse-run", "my m.vmfb"]
+    with open_model("two.mlir", target=target, options=resolved(None, {})) as work:
+        _, report = work.build()
+    first, second = report.kernels
+    assert first.name == second.name
+    assert first.executable != second.executable
+    launches = tuple(
+        Launch(first.name, at, at + 1000 - at // 2, workgroups=(1, 1, 1)) for at in (0, 1000)
     )
-    assert f"def {name}(" in (own / "source.py").read_text()
-    assert f".entry {name}(" in (own / "kernel.ptx").read_text()
-    entry = json.loads((own / "kernel.json").read_text())
-    assert entry["ncu"] == f"ncu --set full --kernel-name={name} mlirfuse-run 'my m.vmfb'"
+    capture = Capture("cuda", None, "a clock", (Call(2000, launches),))
+    rates = Rates(None, "not known")
+    found = summary.profile("two.mlir", "main", capture, report.kernels, rates)
+    assert [kernel.launch for kernel in found.kernels] == [0, 1]
+    made = kernel_dump.write(dumped, found, folder, ["mlirfuse-run", "my m.vmfb"])
+    for own, kernel in zip(made, (first, second), strict=True):
+        ptx = (own / "kernel.ptx").read_text()
+        assert ptx == next(dumped.glob(f"*_{kernel.executable}_cuda_nvptx_fb.ptx")).read_text()
+        source = (own / "source.py").read_text()
+        assert source == triton_compiler.sources()[ptx.encode()]
+        assert f"def {kernel.name}(" in source
+        assert f"@{kernel.executable} " in (own / "source.mlir").read_text()
+        entry = json.loads((own / "kernel.json").read_text())
+        launch = f"--launch-skip={entry['launch']} --launch-count=1"
+        assert entry["ncu"] == (
+            f"ncu --set full --kernel-name={kernel.name} {launch} mlirfuse-run 'my m.vmfb'"
+        )
 
 
 def test_the_command_for_another_profiler_runs(tmp_path):
