@@ -113,6 +113,7 @@ class Candidate:
       decision: the candidate and its outcome.
       rank: rank by modelled gain, from 1.
       margin_us: gain less that of the candidate of the next rank; None where either has no model.
+        It is modelled, as `Decision.gain_us` is.
     """
 
     decision: Decision
