@@ -189,6 +189,12 @@ class Report:
         kernels, dispatches = self.dispatches.get("kernels"), self.dispatches["fused"]
         return None if kernels is None or dispatches is None else (kernels, dispatches)
 
+    @property
+    def places(self) -> frozenset[Place]:
+        """Location and layer of each op of the grouped module; empty when none was compiled."""
+        held = self.graph["ops"] if self.graph is not None else ()
+        return frozenset((op["location"], op["layer"]) for op in held if op["location"] != "-")
+
     def disables(self, feature: str) -> bool:
         """Whether a feature was turned off."""
         return feature in self.options.get("disable_feature", ())

@@ -15,7 +15,7 @@ import collections
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from iree.compiler import ir
@@ -25,7 +25,7 @@ from mlirfuse.backend import tensor_accesses
 from mlirfuse.backend.exchanges import Exchange, between
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import MlirfuseError
-from mlirfuse.final_kernels import IREE, FinalKernel, Operand
+from mlirfuse.final_kernels import IREE, FinalKernel, Operand, Place
 from mlirfuse.structured.ir import kernel_roles, marks, ops, values
 
 MAX_PRINTED_ELEMENTS = 16
@@ -72,6 +72,7 @@ def read(
     counted: Statistics,
     groups: Sequence[tuple[str, int]] = (),
     *,
+    given: Collection[Place] = (),
     generated: bool = True,
 ) -> FinalProgram:
     """The dispatches of a call of the program, and the tensors between them.
@@ -80,6 +81,8 @@ def read(
       folder: the folder of `flags`.
       counted: the statistics of the same compilation.
       groups: pass and match of each group, in the order of the groups' marks.
+      given: locations and layers of the ops that IREE was given; without them the ops that it
+        merged into others are not named.
       generated: whether the compilation went on to code; without it workgroups are not known.
 
     Raises:
@@ -91,7 +94,7 @@ def read(
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         formed, final = (_parsed(_phase(folder, name)) for name in ("dispatch-creation", "flow"))
-        reader = _Reader(formed, final, groups, workgroups)
+        reader = _Reader(formed, final, groups, workgroups, given)
         try:
             found = reader.program()
         finally:
@@ -202,12 +205,14 @@ class _Reader:
       final: the module after flow.
       groups: pass and match of each group.
       workgroups: executable and entry point -> number of workgroups; see `_workgroups`.
+      given: locations and layers of the ops that IREE was given.
     """
 
     formed: ir.Module
     final: ir.Module
     groups: Sequence[tuple[str, int]]
     workgroups: dict[tuple[str, str], tuple[int, ...]]
+    given: Collection[Place]
 
     def program(self) -> FinalProgram:
         """The kernels of all functions, without initializers."""
@@ -249,9 +254,7 @@ class _Reader:
         op = call.op
         name = _entry(op)
         members = [] if source is None else _members(source)
-        places = [
-            place for member in members for place in marks.sources(_name(member), member.location)
-        ]
+        places = [place for member in members for place in _sources(member, self.given)]
         attributes = op.attributes if source is None else source.attributes
         named = marks.KERNEL_ATTRIBUTE in attributes
         code = attributes[marks.KERNEL_ATTRIBUTE].value if named else IREE
@@ -323,6 +326,23 @@ def _name(member: ir.Operation) -> str:
     """The name of an op, or of the op of the model that a store comes from."""
     is_store = member.name == tensor_accesses.STORE
     return tensor_accesses.copy_name(member) if is_store else member.name
+
+
+def _sources(member: ir.Operation, given: Collection[Place]) -> Iterator[marks.Source]:
+    """The ops of the model that an op in a dispatch stands for.
+
+    IREE merges elementwise ops into their user, which keeps its own location; the arithmetic in its
+    body keeps those of the merged ops. In MLIR text arithmetic has locations that no op has.
+    """
+    own = marks.sources(_name(member), member.location)
+    known = {(source.place, source.layer) for source in own}
+    for scalar in ops.nested_ops(member) if given and ops.is_generic(member) else ():
+        for merged in marks.sources(member.name, scalar.location):
+            place = (merged.place, merged.layer)
+            if place in given and place not in known:
+                known.add(place)
+                yield merged
+    yield from own
 
 
 def _role(source: ir.Operation) -> str:
