@@ -114,6 +114,7 @@ class Candidate:
       decision: the candidate and its outcome.
       rank: rank by modelled gain, from 1.
       margin_us: gain less that of the candidate of the next rank; None where either has no model.
+        It is modelled, as `Decision.gain_us` is.
     """
 
     decision: Decision
@@ -190,6 +191,12 @@ class Report:
         """Kernels of a provider, and dispatches; None until the program was compiled."""
         kernels, dispatches = self.dispatches.get("kernels"), self.dispatches["fused"]
         return None if kernels is None or dispatches is None else (kernels, dispatches)
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Location and layer of each op of the grouped module; empty when none was compiled."""
+        held = self.graph["ops"] if self.graph is not None else ()
+        return frozenset((op["location"], op["layer"]) for op in held if op["location"] != "-")
 
     def disables(self, feature: str) -> bool:
         """Whether a feature was turned off."""
