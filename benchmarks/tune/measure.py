@@ -37,6 +37,7 @@ from benchmarks.tune.models import MODELS, build
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
+from mlirfuse.runtime import device_choice
 from mlirfuse.targets.base import Target
 from mlirfuse.tuning.execution.local import LocalExecutor
 from mlirfuse.tuning.execution.store import RESULTS, Store, Stored
@@ -106,7 +107,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
         type=int,
         default=1,
         metavar="N",
-        help="searches beside each other: one measures while others compile (default: 1)",
+        help="searches beside each other: on each device one measures (default: 1)",
     )
     parser.add_argument("--max-candidates", type=int, default=DEFAULT_CANDIDATES, metavar="N")
     parser.add_argument("--exhaustive", type=int, default=0, metavar="N")
@@ -141,8 +142,9 @@ class Suite:
             done = {row["model"] for row in self.record["rows"] if "error" not in row}
             names = [name for name in names if name not in done]
         with self._place() as place, futures.ThreadPoolExecutor(max(1, given.at_once)) as pool:
-            beside = self._target.name != "cpu"
-            executor = LocalExecutor(place / "tasks", measures_beside=beside)
+            beside = self._target.name in ("cuda", "rocm")
+            found = device_choice.environments(self._target.device)
+            executor = LocalExecutor(place / "tasks", measures_beside=beside, environments=found)
             try:
                 runs = [pool.submit(self._model, name, executor, place) for name in names]
                 for run in runs:

@@ -190,6 +190,11 @@ class RayExecutor:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise MlirfuseError(f"cannot connect to Ray at {address}: {error}") from error
 
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+        return max(1, sum(not actor.retired for actor in self._actors))
+
     def submit(self, task: Task) -> str:
         """Takes a task."""
         opened = _Open(task, task.key)
