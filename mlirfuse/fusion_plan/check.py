@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator
+from typing import Any
 
 from mlirfuse import targets
 from mlirfuse.fusion_plan import ops, rules
 from mlirfuse.fusion_plan.codes import Check, Code, Refusal
 from mlirfuse.fusion_plan.description import Description, described
-from mlirfuse.fusion_plan.tensors import DTYPES, LAYOUTS
+from mlirfuse.fusion_plan.tensors import DTYPES, LAYOUTS, TensorSpec
 from mlirfuse.targets.base import Target
 
 MAX_EDITS = 2
 """Changes that the nearest plan may be away; two take some thousand plans, which are looked up in
 milliseconds each."""
+
+RANKS = (2, 4)
+"""Ranks of another input: rows, and images or the heads of attention."""
 
 _State = tuple[Description, Target]
 
@@ -83,12 +88,22 @@ def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:
             choices = _MODES.get(op.kind, ()) if field.name == "mode" else (field.default,)
             if op.kind == ops.ConvForward.kind and field.name == "padding":
                 choices = (0,)
+            if field.default is dataclasses.MISSING and field.name != "mode":
+                choices = (_count(getattr(op, field.name)),)
             for value in choices:
                 if value is dataclasses.MISSING or value == getattr(op, field.name):
                     continue
                 changed = dataclasses.replace(op, **{field.name: value})
                 made = plan.with_ops(*plan.ops[:index], changed, *plan.ops[index + 1 :])
                 yield made, f"{op.kind} with {field.name}={value}"
+
+
+def _count(value: Any) -> int:
+    """The nearest number of filters or columns to a value that is none."""
+    try:
+        return max(1, int(value))
+    except (TypeError, ValueError):
+        return 1
 
 
 _MODES = {
@@ -105,7 +120,7 @@ _MODES = {
 
 
 def _inputs(plan: Description) -> Iterator[tuple[Description, str]]:
-    """Another element type or layout of the input."""
+    """Another element type, layout or rank of the input."""
     for dtype in DTYPES:
         if dtype != plan.input.dtype:
             changed = dataclasses.replace(plan.input, dtype=dtype)
@@ -118,6 +133,19 @@ def _inputs(plan: Description) -> Iterator[tuple[Description, str]]:
                 shape = tuple(sizes[letter] for letter in layout)
                 changed = dataclasses.replace(changed, shape=shape)
             yield dataclasses.replace(plan, input=changed), f"layout {layout}"
+    for rank in RANKS:
+        shape = _of_rank(plan.input.shape, rank)
+        if len(shape) == rank != plan.input.rank:
+            changed = TensorSpec(shape, plan.input.dtype)
+            yield dataclasses.replace(plan, input=changed), f"input of {changed}"
+
+
+def _of_rank(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """A shape of as many elements: leading dimensions are joined, or dimensions of 1 added."""
+    if len(shape) <= rank:
+        return (*(1,) * (rank - len(shape)), *shape)
+    joined = len(shape) - rank + 1
+    return (math.prod(shape[:joined]), *shape[joined:])
 
 
 def _orders(plan: Description) -> Iterator[tuple[Description, str]]:
