@@ -36,7 +36,10 @@ def check(plan: Description, target: Target) -> Check:
 
 
 def nearest(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
-    """The plan with the fewest and smallest changes that is one kernel, and these changes."""
+    """The plan with the fewest and smallest changes that is one kernel, and these changes.
+
+    Where `MAX_EDITS` lead to none, it is the longest part of the plan that is one kernel.
+    """
     seen = {(plan, str(target))}
     level: list[tuple[_State, tuple[str, ...]]] = [((plan, target), ())]
     for _ in range(MAX_EDITS):
@@ -52,6 +55,23 @@ def nearest(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
                     return _text(other, target), made
                 following.append((other, made))
         level = following
+    return _part(plan, target)
+
+
+def _part(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
+    """The longest part of a plan that is one kernel, with up to two changes of its input."""
+    inputs: list[tuple[Description, tuple[str, ...]]] = [(plan, ())]
+    inputs += [(other, (edit,)) for other, edit in _inputs(plan)]
+    inputs += [(both, (*edits, e)) for other, edits in inputs[1:] for both, e in _inputs(other)]
+    for count in range(len(plan.ops) - 1, 0, -1):
+        for start in range(len(plan.ops) - count + 1):
+            end = start + count
+            left_out = [*plan.ops[:start], *plan.ops[end:]]
+            for other, edits in inputs:
+                part = other.with_ops(*plan.ops[start:end])
+                if fits(part, target):
+                    removed = [f"without {described(op)}" for op in left_out]
+                    return str(part), (*edits, *removed)
     return "", ()
 
 
@@ -88,6 +108,8 @@ def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:
             choices = _MODES.get(op.kind, ()) if field.name == "mode" else (field.default,)
             if op.kind == ops.ConvForward.kind and field.name == "padding":
                 choices = (0,)
+            if field.name == "kernel":  # one that fits into every image
+                choices = (field.default, 1)
             if field.default is dataclasses.MISSING and field.name != "mode":
                 choices = (_count(getattr(op, field.name)),)
             for value in choices:

@@ -38,6 +38,7 @@ REFUSED = [
     (Code.SHAPE, plan("conv 8 g3"), "groups=1"),
     (Code.SHAPE, plan("attention", "8x16xf32"), "input of 1x1x8x16xf32"),
     (Code.FILTER_SIZE, plan("conv 8 k17"), "kernel=3"),
+    (Code.FILTER_SIZE, plan("maxpool", "1x8x1x1xf32"), "kernel=1"),
     (Code.STRIDE, plan("conv 8 s0"), "stride=1"),
     (Code.PADDING, plan("maxpool k3 p2"), "padding=0"),
     (Code.MODE, plan("conv 8 mirrored"), "mode=convolution"),
@@ -64,6 +65,12 @@ REFUSED = [
     (Code.LAYOUT, plan("batch_norm_backward", layout="NHWC", target="vulkan"), "layout NCHW"),
     (Code.TARGET, plan("attention", "1x2x8x16xf32", target="vulkan"), "target cpu"),
     (Code.OPERANDS, plan(" -> ".join(["batch_norm"] * 8)), "without batch_norm_inference"),
+    (
+        Code.ORDER,
+        plan("softmax -> conv 8 -> softmax -> layer_norm -> conv 8 -> bias"),
+        "without softmax, without conv_forward",
+    ),
+    (Code.DTYPE, plan("conv 8 -> sum -> attention", "4x8x9x9xf64"), "input of f16, without reduce"),
 ]
 
 
