@@ -69,8 +69,12 @@ def main(arguments: Sequence[str]) -> int:
     given = _arguments(arguments)
     target = targets.parse(given.target)
     record = given.results / RECORDS.get(target.name, f"tune_{target.name}.json")
+    given.results.mkdir(parents=True, exist_ok=True)
     if given.scaling:
-        found = scaling.simulate(given.results / RECORDS["cpu"])
+        recorded_times = given.results / RECORDS["cpu"]
+        if not recorded_times.exists():
+            recorded_times = results.FOLDER / RECORDS["cpu"]
+        found = scaling.simulate(recorded_times)
         _write(given.results / scaling.RECORD, found)
         print(scaling.table(found))
         return 0
@@ -323,7 +327,25 @@ def summary(record: Mapping[str, Any]) -> str:
     if gains:
         mean = math.exp(sum(map(math.log, gains)) / len(gains))
         lines += ["", f"Geometric mean of {len(gains)} models: {mean:.3f}."]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_exhaustive_lines(record["rows"])])
+
+
+def _exhaustive_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The results of exhaustive searches beside those of the search, as a list."""
+    found = [(row["model"], row["exhaustive"]) for row in rows if "exhaustive" in row]
+    if not found:
+        return []
+    return [
+        "",
+        "All combinations of some settings, and the result of the search among them:",
+        "",
+        *(
+            f"- {model}: of {e['combinations']} combinations {e['best']} is the fastest,"
+            f" {e['best_speedup']:.3f}; the search's {e['search_speedup']:.3f} is behind by"
+            f" {max(0.0, e['behind']):.1%}."
+            for model, e in found
+        ),
+    ]
 
 
 def speedups(rows: Iterable[Mapping[str, Any]]) -> list[float]:
