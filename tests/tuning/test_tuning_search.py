@@ -340,9 +340,26 @@ def test_kernel_configurations_near_the_default_are_tried_first():
     assert kernel_space.nearest_first(default, [far, other, near]) == [near, other, far]
 
 
-def test_kernel_configurations_come_before_settings_without_a_modelled_gain():
-    said = {-3.0: "disable_pass", 0.0: "numerics", 2.0: "horizontal"}
-    proposals = [space.Proposal(Setting(name, "x"), "", gain) for gain, name in said.items()]
-    kernel = space.Proposal(Setting("kernel", {}))
-    found = space.with_kernels(proposals, [kernel])
-    assert [p.setting.set for p in found] == ["disable_pass", "kernel", "numerics", "horizontal"]
+def test_a_limited_search_tries_some_of_each_kind():
+    said = [("gain", -3.0), ("a", 0.0), ("b", 0.0), ("c", 0.0), ("loss", 2.0)]
+    settings = [space.Proposal(Setting("target.cpu." + key, 1), "", us) for key, us in said]
+    kernels = [space.Proposal(Setting(f"target.cpu.k{i}", 1)) for i in range(5)]
+
+    def order(*given):
+        return [name(p.setting) for p in space.with_kernels(*given)]
+
+    few = ["gain", "k0", "k1", "a", "k2", "k3", "b", "k4", "c", "loss"]
+    assert order(settings, kernels) == few
+    assert order(settings[1:2], kernels) == ["k0", "k1", "a", "k2", "k3", "k4"]
+    assert order(settings, []) == ["gain", "a", "b", "c", "loss"]
+
+
+def test_forms_of_attention_are_tried_first(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(9)})
+    plain = model.problem()
+    source = plain.sources[""]
+    both = dataclasses.replace(plain, sources={"": source, "whole": source})
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(both, executor, max_candidates=1).run()
+    assert next(iter(found.proposals)) == Setting("attention", "whole").key
+    assert found.tried == found.same == 1

@@ -19,6 +19,7 @@ from mlirfuse.tuning.execution.task import Executor, Outcome, Task, run_all
 from mlirfuse.tuning.model import jobs
 from mlirfuse.tuning.model.problem import MEMORY, Problem, Program, Reference, Settings, label
 from mlirfuse.tuning.model.space import Proposal
+from mlirfuse.tuning_profile import entry as words
 from mlirfuse.tuning_profile.entry import Setting
 
 BATCH = 4
@@ -170,13 +171,13 @@ class Trials:
         default = Program((), made.files[jobs.PROGRAM], made.value)
         self.programs[()] = default
         self.found = Found(default, default)
+        # Forms of attention are few, and change the most of a program.
+        for form in filter(None, self.problem.sources):
+            setting = Setting(words.ATTENTION, form)
+            self.found.proposals[setting.key] = Proposal(setting)
         for given in made.value["proposals"]:
             proposal = Proposal(Setting(**given["setting"]), given["where"], given["modelled_us"])
             self.found.proposals[proposal.setting.key] = proposal
-        for form in self.problem.sources:
-            if form:
-                setting = Setting("attention", form)
-                self.found.proposals[setting.key] = Proposal(setting)
         self._exact = self._executor.submit(self.problem.exact_task(stock))
         self._unfused = self._executor.submit(self.problem.unfused_task(stock))
         return default
