@@ -39,6 +39,10 @@ TURN_SECONDS = 0.01
 """Approximate time of the timed calls of a turn on another device than the CPU: no process is
 stopped and continued, and no other work takes the device."""
 
+MIN_CALLS = 3
+"""Smallest number of timed calls of a turn on another device than the CPU: a single call may be
+delayed by other work of the host."""
+
 CPU_ROUND_SECONDS = 0.08
 """Time of one program's round on a CPU: other work of the machine disturbs it, and a short program
 has more rounds than it is asked for."""
@@ -98,6 +102,7 @@ def timed(
             "programs": [str(path.resolve()) for path in programs.values()],
             "results": results,
             "turn_seconds": BURST_SECONDS if on_cpu else TURN_SECONDS,
+            "min_calls": 1 if on_cpu else MIN_CALLS,
         }
         with started(MODULE, request, {}) as process:
             written: dict[str, list[Array]] = {}
@@ -212,7 +217,8 @@ def _called(request: Mapping[str, Any]) -> Iterator[tuple[int, _Ready | str]]:
 
             results = program(*given)
             wait()
-            yield index, _Ready(call, warm(call, turn_seconds=request["turn_seconds"]), results)
+            calls = max(request["min_calls"], warm(call, turn_seconds=request["turn_seconds"]))
+            yield index, _Ready(call, calls, results)
         except MlirfuseError as error:
             yield index, str(error)
 
