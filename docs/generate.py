@@ -360,6 +360,12 @@ def _tuned_table() -> str:
     return "\n\n".join(map(measure.summary, records)) or "Nothing is recorded yet."
 
 
+def _plan_sample() -> str:
+    from benchmarks.fusion_plans import run
+
+    return run.recorded()
+
+
 def _plan_speed() -> str:
     from benchmarks.fusion_plans import speed
 
@@ -389,6 +395,7 @@ TABLES = {
     "plan activations": support.activations_table,
     "plan support": support.table,
     "plan rules": support.rules_table,
+    "plan sample": _plan_sample,
     "plan speed": _plan_speed,
 }
 """Parts of written pages that are generated, by the name in the comments around them."""

@@ -20,9 +20,16 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 LONGEST = (
     "test_lit",
-    "test_models",
+    "test_torch_operators",
     "test_demo",
     "test_torch_backend",
+    "test_fusion_plan",
+    "test_models",
+    "test_resizing_numerics",
+    "test_torch_types",
+    "test_jax_repairs",
+    "test_torch_images",
+    "test_convolution_forms",
     "test_attention_dynamic_sizes",
     "test_faults",
     "test_torch",

@@ -13,7 +13,7 @@ import datetime
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from mlirfuse.fusion_plan import Description, FusionPlan
 from mlirfuse.fusion_plan.check import fits
 from mlirfuse.fusion_plan.rules import TARGETS
 from mlirfuse.support.atomic_file import replacing
+from mlirfuse.targets.base import Target
 
 _log = logging.getLogger("benchmarks")
 
@@ -138,8 +139,38 @@ def summary(target: str, seed: int, found: list[Outcome]) -> dict[str, Any]:
         "called": len(called),
         "right": sum(error <= 1.0 for error in called),
         "largest_error": round(max(called, default=0.0), 3),
+        "device": _device(targets.parse(target)) if called else "",
         "strategies": dict(collections.Counter(o.strategy for o in found if o.strategy)),
     }
+
+
+def _device(target: Target) -> str:
+    """The name of this machine's device for a target."""
+    if target.name == "cpu":
+        return results.cpu_name()
+    from iree.runtime import get_driver
+
+    (first, *_) = get_driver(target.device.partition("://")[0]).query_available_devices()
+    return str(first["name"])
+
+
+def table(entries: Iterable[Mapping[str, Any]]) -> str:
+    """The record as a table of Markdown."""
+    lines = [
+        "| target | plans | one kernel | called on | right | largest error, of the tolerance |",
+        "| --- | ---: | ---: | --- | ---: | ---: |",
+    ]
+    for e in entries:
+        called = (e.get("device") or e["target"], e["right"], e["largest_error"])
+        cells = called if e["called"] else ("", "", "")
+        row = (e["target"], e["plans"], e["one_kernel"], *cells)
+        lines.append(f"| {' | '.join(map(str, row))} |")
+    return "\n".join(lines)
+
+
+def recorded() -> str:
+    """The table of the record."""
+    return table(json.loads(RESULTS.read_text(encoding="utf-8")))
 
 
 def main(arguments: list[str]) -> int:

@@ -37,6 +37,7 @@ from benchmarks.tune.models import MODELS, build
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
+from mlirfuse.runtime import device_choice
 from mlirfuse.targets.base import Target
 from mlirfuse.tuning.execution.local import LocalExecutor
 from mlirfuse.tuning.execution.store import RESULTS, Store, Stored
@@ -68,8 +69,12 @@ def main(arguments: Sequence[str]) -> int:
     given = _arguments(arguments)
     target = targets.parse(given.target)
     record = given.results / RECORDS.get(target.name, f"tune_{target.name}.json")
+    given.results.mkdir(parents=True, exist_ok=True)
     if given.scaling:
-        found = scaling.simulate(given.results / RECORDS["cpu"])
+        recorded_times = given.results / RECORDS["cpu"]
+        if not recorded_times.exists():
+            recorded_times = results.FOLDER / RECORDS["cpu"]
+        found = scaling.simulate(recorded_times)
         _write(given.results / scaling.RECORD, found)
         print(scaling.table(found))
         return 0
@@ -106,7 +111,7 @@ def _arguments(arguments: Sequence[str]) -> argparse.Namespace:
         type=int,
         default=1,
         metavar="N",
-        help="searches beside each other: one measures while others compile (default: 1)",
+        help="searches beside each other: on each device one measures (default: 1)",
     )
     parser.add_argument("--max-candidates", type=int, default=DEFAULT_CANDIDATES, metavar="N")
     parser.add_argument("--exhaustive", type=int, default=0, metavar="N")
@@ -141,8 +146,9 @@ class Suite:
             done = {row["model"] for row in self.record["rows"] if "error" not in row}
             names = [name for name in names if name not in done]
         with self._place() as place, futures.ThreadPoolExecutor(max(1, given.at_once)) as pool:
-            beside = self._target.name != "cpu"
-            executor = LocalExecutor(place / "tasks", measures_beside=beside)
+            beside = self._target.name in ("cuda", "rocm")
+            found = device_choice.environments(self._target.device)
+            executor = LocalExecutor(place / "tasks", measures_beside=beside, environments=found)
             try:
                 runs = [pool.submit(self._model, name, executor, place) for name in names]
                 for run in runs:
@@ -321,7 +327,25 @@ def summary(record: Mapping[str, Any]) -> str:
     if gains:
         mean = math.exp(sum(map(math.log, gains)) / len(gains))
         lines += ["", f"Geometric mean of {len(gains)} models: {mean:.3f}."]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_exhaustive_lines(record["rows"])])
+
+
+def _exhaustive_lines(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The results of exhaustive searches beside those of the search, as a list."""
+    found = [(row["model"], row["exhaustive"]) for row in rows if "exhaustive" in row]
+    if not found:
+        return []
+    return [
+        "",
+        "All combinations of some settings, and the result of the search among them:",
+        "",
+        *(
+            f"- {model}: of {e['combinations']} combinations {e['best']} is the fastest,"
+            f" {e['best_speedup']:.3f}; the search's {e['search_speedup']:.3f} is behind by"
+            f" {max(0.0, e['behind']):.1%}."
+            for model, e in found
+        ),
+    ]
 
 
 def speedups(rows: Iterable[Mapping[str, Any]]) -> list[float]:

@@ -28,6 +28,9 @@ SPREAD = 0.06
 WORKERS = ((1, 1), (4, 1), (16, 2), (64, 8), (125, 16), (250, 32), (500, 64), (900, 100))
 """Numbers of compile workers and of devices; the last are 1,000 together."""
 
+UNBOUNDED = 10 * CANDIDATES
+"""A number of workers for which no task waits."""
+
 
 def simulate(record: Path) -> dict[str, Any]:
     """The rows of the table.
@@ -42,7 +45,7 @@ def simulate(record: Path) -> dict[str, Any]:
         for i in range(round(CANDIDATES * (1 - SAME)))
     }
     rows: list[dict[str, Any]] = []
-    for compilers, devices in WORKERS:
+    for compilers, devices in (*WORKERS, (UNBOUNDED, UNBOUNDED)):
         with tempfile.TemporaryDirectory() as folder:
             model = ModelledModel(
                 Path(folder),
@@ -64,7 +67,9 @@ def simulate(record: Path) -> dict[str, Any]:
                     "speedup": round(found.whole.ratio.median, 3) if found.whole else 1.0,
                 }
             )
+    unbounded = rows.pop()
     return {
+        "unbounded_seconds": unbounded["seconds"],
         "candidates": CANDIDATES,
         "device": recorded["device"],
         "head_seconds": recorded["head_seconds"],
@@ -86,7 +91,21 @@ def table(found: dict[str, Any]) -> str:
             f" | {first / row['seconds']:.1f} | {row['compile_busy']:.0%}"
             f" | {row['measure_busy']:.0%} | {row['tasks']} |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, "", _saturation(found)])
+
+
+def _saturation(found: dict[str, Any]) -> str:
+    """Where more workers save little, in a sentence."""
+    least = found["unbounded_seconds"]
+    near = next((r for r in found["rows"] if r["seconds"] < 2 * least), None)
+    text = (
+        f"It saturates at {_time(least)}, the time with a worker for each task, in which steps of"
+        " the search wait for each other"
+    )
+    if near is None:
+        return f"{text}; these workers take more than twice as long."
+    workers = f"{near['compilers']} compile workers and {near['devices']} devices"
+    return f"{text}; {workers} take less than twice as long."
 
 
 def _time(seconds: float) -> str:

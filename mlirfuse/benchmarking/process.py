@@ -20,6 +20,9 @@ from mlirfuse.support import exit_code, module_process, watchdog
 BURST_SECONDS = 0.05
 """Approximate total time of the timed calls of a burst."""
 
+NO_ANSWER = "no answer in time"
+"""The reason of a process that hangs."""
+
 BURST_PATIENCE = 120.0
 """Seconds after which a burst of calls counts as hung."""
 
@@ -32,6 +35,9 @@ class Process:
 
     Threads of the systems wait for each other by spinning; a stopped process takes no core from
     the system whose turn it is.
+
+    Attributes:
+      ended: whether it was ended from here.
 
     Args:
       worker: name of the module that runs as the process. It reads the request from standard
@@ -53,7 +59,8 @@ class Process:
             env={**os.environ, **environment},
             start_new_session=True,
         )
-        self._end, self._late = 0.0, False
+        self._end, self._late, self._told = 0.0, False, ""
+        self.ended = False
         assert self._process.stdout is not None
         self._lines = json_lines(
             self._process.stdout.fileno(), lambda: self._end - time.monotonic()
@@ -73,11 +80,23 @@ class Process:
         return found
 
     def burst(self) -> list[float] | None:
-        """The seconds of some calls; None where the process ended or hung."""
+        """The seconds of some calls; None where the process ended, failed or hung."""
         self.signal(signal.SIGCONT)
-        self._send("")
-        found = self.line(BURST_PATIENCE)
+        found = self.ask("")
         self.stop()
+        return found
+
+    def ask(self, which: str) -> list[float] | None:
+        """As `burst`, of a process that is not stopped.
+
+        Args:
+          which: its line of input; the process knows what it calls for it.
+        """
+        self._send(which)
+        found = self.line(BURST_PATIENCE)
+        if found is not None and "said" in found:
+            self._told = found["said"]
+            return None
         return None if found is None else list(found["seconds"])
 
     def stop(self) -> None:
@@ -97,6 +116,9 @@ class Process:
 
     def end(self) -> str:
         """Ends the process; returns the reason why it gave no answer, with its last line."""
+        if self._told:
+            self.close()
+            return self._told
         if not self._late:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(ENDING_SECONDS)
@@ -104,12 +126,13 @@ class Process:
         line = exit_code.last_line(self._said)
         self.close()
         if code is None:
-            return "no answer in time"
+            return NO_ANSWER
         how = f"its process {exit_code.how(code)}"
         return f"{how}: {line}" if line else how
 
     def close(self) -> None:
         """Ends the process and what it started."""
+        self.ended = True
         self.signal(signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):

@@ -99,7 +99,7 @@ def timed(
             process = ready[key] if key in ready else start(key)
             found = process.line(timeout or PATIENCE_SECONDS)
             if found is None or "said" in found:
-                raise _failure(program, process.end() if found is None else found["said"])
+                raise failure(program, process.end() if found is None else found["said"])
             process.stop()
             ready[key] = process
             if results:
@@ -114,7 +114,7 @@ def timed(
         )
         for key, program in programs.items():
             if "said" in notes[key]:
-                raise _failure(program, notes[key]["said"])
+                raise failure(program, notes[key]["said"])
         return Timed(samples, written)
 
 
@@ -142,7 +142,8 @@ def on_device(inputs: Sequence[Array], device: str) -> tuple[list[Any], Callable
     return list(inputs), lambda: None
 
 
-def _failure(program: Path, reason: str) -> CompileFailedError:
+def failure(program: Path, reason: str) -> CompileFailedError:
+    """The error of a program that fails, which has the file's name and the reason."""
     return CompileFailedError(f"{program.name}: calling it failed: {reason}", stage="run")
 
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from mlirfuse.benchmarking.process import Process
 from mlirfuse.benchmarking.timing import Samples
 
 MIN_ROUNDS, MAX_ROUNDS = 6, 60
 
 
+class System(Protocol):
+    """What takes turns: a process, or a program of one."""
+
+    def burst(self) -> list[float] | None:
+        """The seconds of some calls; None where it ended or hung."""
+
+    def end(self) -> str:
+        """Ends it; returns the reason why it gave no answer."""
+
+
+SystemT = TypeVar("SystemT", bound=System)
+
+
 def bursts(
-    ready: dict[str, Process],
+    ready: dict[str, SystemT],
     notes: Mapping[str, dict[str, Any]],
     seconds: float,
     done: Callable[[int], object] = lambda _: None,
@@ -24,7 +36,7 @@ def bursts(
     """Bursts of calls of all systems, in rounds that each start with another system.
 
     Args:
-      ready: the processes. One that ends leaves them, and its system's note says so.
+      ready: the systems. One that ends leaves them, and its system's note says so.
       notes: facts about each system.
       seconds: approximate time of all rounds.
       done: called with the number of rounds after each of them.

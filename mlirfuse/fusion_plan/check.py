@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator
+from typing import Any
 
 from mlirfuse import targets
 from mlirfuse.fusion_plan import ops, rules
 from mlirfuse.fusion_plan.codes import Check, Code, Refusal
 from mlirfuse.fusion_plan.description import Description, described
-from mlirfuse.fusion_plan.tensors import DTYPES, LAYOUTS
+from mlirfuse.fusion_plan.tensors import DTYPES, LAYOUTS, TensorSpec
 from mlirfuse.targets.base import Target
 
 MAX_EDITS = 2
 """Changes that the nearest plan may be away; two take some thousand plans, which are looked up in
 milliseconds each."""
+
+RANKS = (2, 4)
+"""Ranks of another input: rows, and images or the heads of attention."""
 
 _State = tuple[Description, Target]
 
@@ -31,7 +36,10 @@ def check(plan: Description, target: Target) -> Check:
 
 
 def nearest(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
-    """The plan with the fewest and smallest changes that is one kernel, and these changes."""
+    """The plan with the fewest and smallest changes that is one kernel, and these changes.
+
+    Where `MAX_EDITS` lead to none, it is the longest part of the plan that is one kernel.
+    """
     seen = {(plan, str(target))}
     level: list[tuple[_State, tuple[str, ...]]] = [((plan, target), ())]
     for _ in range(MAX_EDITS):
@@ -47,6 +55,23 @@ def nearest(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
                     return _text(other, target), made
                 following.append((other, made))
         level = following
+    return _part(plan, target)
+
+
+def _part(plan: Description, target: Target) -> tuple[str, tuple[str, ...]]:
+    """The longest part of a plan that is one kernel, with up to two changes of its input."""
+    inputs: list[tuple[Description, tuple[str, ...]]] = [(plan, ())]
+    inputs += [(other, (edit,)) for other, edit in _inputs(plan)]
+    inputs += [(both, (*edits, e)) for other, edits in inputs[1:] for both, e in _inputs(other)]
+    for count in range(len(plan.ops) - 1, 0, -1):
+        for start in range(len(plan.ops) - count + 1):
+            end = start + count
+            left_out = [*plan.ops[:start], *plan.ops[end:]]
+            for other, edits in inputs:
+                part = other.with_ops(*plan.ops[start:end])
+                if fits(part, target):
+                    removed = [f"without {described(op)}" for op in left_out]
+                    return str(part), (*edits, *removed)
     return "", ()
 
 
@@ -83,12 +108,24 @@ def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:
             choices = _MODES.get(op.kind, ()) if field.name == "mode" else (field.default,)
             if op.kind == ops.ConvForward.kind and field.name == "padding":
                 choices = (0,)
+            if field.name == "kernel":  # one that fits into every image
+                choices = (field.default, 1)
+            if field.default is dataclasses.MISSING and field.name != "mode":
+                choices = (_count(getattr(op, field.name)),)
             for value in choices:
                 if value is dataclasses.MISSING or value == getattr(op, field.name):
                     continue
                 changed = dataclasses.replace(op, **{field.name: value})
                 made = plan.with_ops(*plan.ops[:index], changed, *plan.ops[index + 1 :])
                 yield made, f"{op.kind} with {field.name}={value}"
+
+
+def _count(value: Any) -> int:
+    """The nearest number of filters or columns to a value that is none."""
+    try:
+        return max(1, int(value))
+    except (TypeError, ValueError):
+        return 1
 
 
 _MODES = {
@@ -105,7 +142,7 @@ _MODES = {
 
 
 def _inputs(plan: Description) -> Iterator[tuple[Description, str]]:
-    """Another element type or layout of the input."""
+    """Another element type, layout or rank of the input."""
     for dtype in DTYPES:
         if dtype != plan.input.dtype:
             changed = dataclasses.replace(plan.input, dtype=dtype)
@@ -118,6 +155,19 @@ def _inputs(plan: Description) -> Iterator[tuple[Description, str]]:
                 shape = tuple(sizes[letter] for letter in layout)
                 changed = dataclasses.replace(changed, shape=shape)
             yield dataclasses.replace(plan, input=changed), f"layout {layout}"
+    for rank in RANKS:
+        shape = _of_rank(plan.input.shape, rank)
+        if len(shape) == rank != plan.input.rank:
+            changed = TensorSpec(shape, plan.input.dtype)
+            yield dataclasses.replace(plan, input=changed), f"input of {changed}"
+
+
+def _of_rank(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """A shape of as many elements: leading dimensions are joined, or dimensions of 1 added."""
+    if len(shape) <= rank:
+        return (*(1,) * (rank - len(shape)), *shape)
+    joined = len(shape) - rank + 1
+    return (math.prod(shape[:joined]), *shape[joined:])
 
 
 def _orders(plan: Description) -> Iterator[tuple[Description, str]]:

@@ -191,9 +191,16 @@ def _stored(args: argparse.Namespace, model: str) -> Iterator[tuple[Executor, Pa
 def _executor(args: argparse.Namespace, folder: Path) -> Executor:
     """What runs the tasks: processes of this machine, or a Ray cluster."""
     if args.ray is None:
+        from mlirfuse.runtime.device_choice import environments
         from mlirfuse.tuning.execution.local import LocalExecutor
 
-        return LocalExecutor(folder, args.workers)
+        target = targets.parse(args.target)
+        return LocalExecutor(
+            folder,
+            args.workers,
+            measures_beside=target.name in ("cuda", "rocm"),
+            environments=environments(target.device),
+        )
     from mlirfuse.tuning.execution.ray_executor import RayExecutor
 
     address = None if args.ray == "local" else args.ray

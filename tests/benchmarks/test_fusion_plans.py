@@ -50,6 +50,18 @@ def test_a_run_is_recorded(tmp_path, capsys):
     assert (entry["plans"], entry["one_kernel"], entry["called"], entry["right"]) == (2, 2, 2, 2)
 
 
+def test_the_table_has_calls_of_the_targets_that_run():
+    entry = {"plans": 9, "one_kernel": 9, "called": 0, "right": 0, "largest_error": 0.0}
+    called = {"called": 9, "right": 8, "largest_error": 1.5, "device": "a GPU"}
+    rows = run.table(
+        [{**entry, "target": "vulkan"}, {**entry, **called, "target": "cuda:sm_90"}]
+    ).splitlines()
+    assert rows[2:] == [
+        "| vulkan | 9 | 9 |  |  |  |",
+        "| cuda:sm_90 | 9 | 9 | a GPU | 8 | 1.5 |",
+    ]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_sample(target):

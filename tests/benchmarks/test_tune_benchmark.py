@@ -41,7 +41,7 @@ def test_more_workers_are_faster_until_steps_wait(tmp_path, monkeypatch):
     busy = [row["compile_busy"] for row in found["rows"]]
     assert 1 >= busy[0] > busy[1] > busy[2] > 0
     assert len({row["tasks"] for row in found["rows"]}) == 1
-    assert scaling.table(found).count("\n") == 4
+    assert scaling.table(found).count("\n") == 6
 
 
 @pytest.fixture
@@ -112,6 +112,34 @@ def test_the_records_of_a_folder_are_shown(suite, tmp_path):
     records = measure.recorded(tmp_path)
     assert [record["rows"][0]["model"] for record in records] == ["lstm", "lstm"]
     assert "| lstm | 2 | 1.7 | 1.210 (1.200 to 1.300) | 3 | the default |" in measure.summary(gpu)
+
+
+def test_an_exhaustive_search_is_shown_beside_the_search():
+    row = {"model": "mlp", "device": "a CPU", "tried": 3, "settings": []}
+    found = {"combinations": 8, "best": "a, b", "best_speedup": 1.21, "search_speedup": 1.2}
+    record = {"device": "a CPU", "date": "2026-11-29"}
+    text = measure.summary({**record, "rows": [{**row, "exhaustive": {**found, "behind": 0.008}}]})
+    line = "of 8 combinations a, b is the fastest, 1.210; the search's 1.200 is behind by 0.8%."
+    assert text.endswith(f"- mlp: {line}")
+    assert "combinations" not in measure.summary({**record, "rows": [row]})
+
+
+def test_the_simulation_says_where_it_saturates():
+    rows = [
+        {"compilers": 4**i, "devices": 2**i, "seconds": seconds, "tasks": 9}
+        | {"compile_busy": 0.5, "measure_busy": 0.5}
+        for i, seconds in enumerate((900.0, 300.0, 100.0))
+    ]
+    text = scaling.table({"rows": rows, "unbounded_seconds": 60.0})
+    assert "It saturates at 1.0 min, " in text
+    assert text.endswith("16 compile workers and 4 devices take less than twice as long.")
+    slow = scaling.table({"rows": rows, "unbounded_seconds": 30.0})
+    assert slow.endswith("these workers take more than twice as long.")
+
+
+def test_results_go_into_a_new_folder(suite, tmp_path):
+    assert measure.main([f"--results={tmp_path / 'new'}", "lstm"]) == 0
+    assert (tmp_path / "new" / "tune.json").exists()
 
 
 def test_no_model_starts_without_time(suite, tmp_path, monkeypatch):

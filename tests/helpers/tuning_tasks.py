@@ -47,6 +47,20 @@ def meet(request, files, output):
     return {}
 
 
+def on_device(request, files, output):
+    """Fails where another call runs on the same device; says which device it sees."""
+    device = os.environ["TEST_VISIBLE_DEVICES"]
+    place = Path(request["folder"]) / f"device{device}"
+    place.mkdir()
+    deadline = time.monotonic() + request["seconds"]
+    together = 0
+    while time.monotonic() < deadline:
+        together = max(together, len(list(place.parent.glob("device*"))))
+        time.sleep(0.02)
+    place.rmdir()
+    return {"device": device, "together": together}
+
+
 def hang(request, files, output):
     """Starts a process, and never ends."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -56,7 +56,7 @@ class Process(subprocess.Popen[Any]):
         main, seconds, words = _parsed(args)
         if main is not None and self.warm:
             environment = options.get("env")
-            options["preexec_fn"] = lambda: _become(main, words, environment, seconds)
+            options["preexec_fn"] = lambda: become(main, words, environment, seconds)
             options["close_fds"] = False  # the child does it, before it runs the command
         super().__init__(args, **options)
 
@@ -70,7 +70,7 @@ def _parsed(args: Any) -> tuple[Callable[[], object] | None, int, list[str]]:
     return (None if module is None else module.main), seconds, words
 
 
-def _become(
+def become(
     main: Callable[[], object],
     words: list[str],
     environment: Mapping[str, str] | None,

@@ -11,6 +11,7 @@ import onnx
 import onnx.parser
 import pytest
 
+from helpers import warm_python
 from helpers.pages import ROOT, generate
 from mlirfuse.patterns import PASSES
 
@@ -18,7 +19,8 @@ REPOSITORY = "https://github.com/mlirfuse/mlirfuse"
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")])
 TOOLS = tuple(
-    f"mlirfuse-{name}" for name in ("opt", "compile", "run", "bench", "bisect", "tune", "profile")
+    f"mlirfuse-{name}"
+    for name in ("opt", "compile", "run", "bench", "bisect", "tune", "profile", "plan")
 )
 
 
@@ -160,20 +162,50 @@ PYTHON = [
 ]
 
 
-@pytest.mark.parametrize("block", PYTHON)
-def test_python_examples_run(block, tmp_path):
+@pytest.fixture(scope="module")
+def python():
+    """Runs texts in processes that have imported PyTorch already."""
+    with warm_python.started() as made:
+        yield made
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A folder with the models of the examples."""
     (tmp_path / "model.mlir").write_text(MODEL)
     onnx.save(onnx.parser.parse_model(ONNX_MODEL), tmp_path / "model.onnx")
+    return tmp_path
+
+
+@pytest.mark.parametrize("block", PYTHON)
+def test_python_examples_run(block, place, python):
+    environment = {**os.environ, "MLIRFUSE_CACHE_DIR": str(place / "cache")}
+    code, said = python.run(block, place, environment)
+    assert code == 0, said[-2000:]
+
+
+def test_an_example_runs_in_a_new_process(place):
+    (block,) = (param.values[0] for param in PYTHON if param.id == "README.md-0")
     done = subprocess.run(
         [sys.executable, "-c", block],
-        cwd=tmp_path,
-        env={**os.environ, "MLIRFUSE_CACHE_DIR": str(tmp_path / "cache")},
+        cwd=place,
+        env={**os.environ, "MLIRFUSE_CACHE_DIR": str(place / "cache")},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_an_example_that_fails_is_told(place, python):
+    code, said = python.run("print('seen')\nraise ValueError('told')", place, dict(os.environ))
+    assert code == 1
+    assert said.rstrip().endswith("ValueError: told")
+    assert python.run("import sys; sys.exit(3)", place, dict(os.environ))[0] == 3
+    assert python.run("import os; os.abort()", place, dict(os.environ))[0] < 0
+    text = "import os, sys; assert os.environ == {'A': 'b'}; assert 'model.mlir' in os.listdir()"
+    assert python.run(text, place, {"A": "b"}) == (0, "")
 
 
 ONNX_MODEL = """

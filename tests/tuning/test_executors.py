@@ -101,6 +101,23 @@ def test_measurements_of_a_device_run_beside_compilations(tmp_path):
         executor.close()
 
 
+def test_each_device_has_one_measurement_and_sees_itself_alone(tmp_path):
+    environments = [{"TEST_VISIBLE_DEVICES": name} for name in ("4", "7")]
+    executor = LocalExecutor(
+        tmp_path / "tasks", workers=1, measures_beside=True, environments=environments
+    )
+    place = {"folder": str(tmp_path), "seconds": 1.0}
+    tasks = [task("on_device", MEASURE, name=n, **place) for n in "abcd"]
+    assert executor.devices == executor.share().devices == 2
+    try:
+        found = run_all(executor, tasks)
+    finally:
+        executor.close()
+    assert [o.status for o in found] == [OK] * 4
+    assert {o.value["device"] for o in found} == {"4", "7"}
+    assert max(o.value["together"] for o in found) == 2
+
+
 def test_searches_that_share_an_executor_get_their_own_outcomes(executor):
     shares = [executor.share() for _ in range(3)]
     wanted = [[task("run", name=f"{i}{n}") for n in "abc"] for i in range(3)]

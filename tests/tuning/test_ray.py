@@ -61,6 +61,23 @@ def test_tasks_run_on_the_cluster(executor, tmp_path):
     assert found[1].files["result"].read_text() == "from b"
 
 
+class Named:
+    """A remote function that notes the names that it is called with."""
+
+    def __init__(self, function):
+        self.function, self.names = function, []
+
+    def options(self, *, name):
+        self.names.append(name)
+        return self.function.options(name=name)
+
+
+def test_tasks_have_names_for_the_dashboard(executor):
+    compiled = executor._compile = Named(executor._compile)
+    assert run_all(executor, [task("run", name="a"), task("run", MEASURE, name="b")])[1].ok
+    assert compiled.names == ["run: run"]
+
+
 def test_a_hang_and_a_crash_end_one_task_alone(executor, tmp_path):
     tasks = [
         task("hang", timeout=3.0, pids=str(tmp_path / "pids")),

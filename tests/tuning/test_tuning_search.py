@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 
 import mlirfuse
-from mlirfuse.benchmarking import programs
-from mlirfuse.benchmarking.programs import Timed
-from mlirfuse.benchmarking.timing import Samples
-from mlirfuse.core import CompileFailedError, MlirfuseError
-from mlirfuse.frontends.imported import ImportedModel
+from helpers.tuning_model import MODEL
+from mlirfuse.core import MlirfuseError
 from mlirfuse.kernels.matmul.problem import MatmulConfig
-from mlirfuse.runtime.isolated import Signature
-from mlirfuse.support.signature import TensorSpec
 from mlirfuse.tools.tune import main
 from mlirfuse.tuning.execution.simulated import SimulatedExecutor
 from mlirfuse.tuning.execution.store import Store, Stored
 from mlirfuse.tuning.execution.task import COMPILE, FAILED, MEASURE, Outcome
-from mlirfuse.tuning.model import jobs, kernel_space, portable, problem, space, tune
+from mlirfuse.tuning.model import (
+    kernel_space,
+    problem,
+    space,
+    tune,
+)
 from mlirfuse.tuning.model.modelled import ModelledModel, name, setting
 from mlirfuse.tuning.model.problem import Shapes, added, without
 from mlirfuse.tuning.model.search import FINAL_ROUNDS, Search
@@ -192,6 +192,63 @@ def test_batches_of_a_device_are_as_large_as_its_memory(tmp_path):
     assert counts[0] == counts[1] > counts[2] > counts[3]
 
 
+def test_results_in_float64_take_no_time_of_the_device(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(20)}, compile_seconds=(10.0,))
+    times = {}
+    for seconds in (10.0, 40.0):
+
+        def slow(task, seconds=seconds):
+            outcome = model.answer(task)
+            return (
+                dataclasses.replace(outcome, seconds=seconds)
+                if task.function.endswith(":make_exact")
+                else outcome
+            )
+
+        executor = SimulatedExecutor(4, 1, slow)
+        found_for(model, executor)
+        times[seconds] = executor.now()
+    assert times[40.0] - times[10.0] < 15.0
+
+
+def test_an_unfused_program_that_fails_ends_the_search(tmp_path):
+    model = ModelledModel(tmp_path, {"good": 0.5})
+
+    def failing(task):
+        if task.function.endswith(":make_unfused"):
+            return Outcome(task.key, FAILED, message="no device")
+        return model.answer(task)
+
+    with pytest.raises(MlirfuseError, match="no results to compare with: no device"):
+        found_for(model, SimulatedExecutor(1, 1, failing))
+
+
+def test_programs_are_measured_without_results_in_float64(tmp_path):
+    model = ModelledModel(tmp_path, {"good": 0.5})
+    requests = []
+
+    def failing(task):
+        if task.function.endswith(":make_exact"):
+            return Outcome(task.key, FAILED, message="ran out of time")
+        requests.append(task)
+        return model.answer(task)
+
+    assert names(found_for(model, SimulatedExecutor(1, 1, failing))) == {"good"}
+    measured = [task for task in requests if task.function.endswith(":measure")]
+    assert all(task.request["sets"] == [{"unfused": [], "exact": None}] for task in measured)
+    assert [task.request["alone"] for task in measured].count(True) == 1, "the result alone"
+
+
+def test_measurements_run_on_all_devices_where_there_is_a_time_limit(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(40)})
+    times = []
+    for devices in (1, 4):
+        executor = SimulatedExecutor(8, devices, model.answer)
+        Search(model.problem(), executor, seconds=1e6, parallel=8).run()
+        times.append(executor.now())
+    assert times[1] < 0.7 * times[0]
+
+
 def test_a_model_that_cannot_be_compiled_is_an_error(tmp_path):
     def refused(task):
         return Outcome(task.key, FAILED, message="no")
@@ -227,86 +284,6 @@ def test_settings_exclude_others_of_their_place():
     assert added((flags[0],), flags[1]) == (flags[1],)
 
 
-MODEL = """
-func.func @main(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
-  %e = tensor.empty() : tensor<8x32xf32>
-  %r = linalg.generic {
-      indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>],
-      iterator_types = ["parallel", "parallel"]}
-      ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
-   ^bb0(%a: f32, %b: f32):
-    %1 = arith.OPf %a, %a : f32
-    linalg.yield %1 : f32
-  } -> tensor<8x32xf32>
-  return %r : tensor<8x32xf32>
-}
-"""
-
-
-def test_wrong_programs_are_told_by_their_results(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    tasks = tmp_path / "tasks"
-    tasks.mkdir()
-    programs = {}
-    for operation in ("add", "mul"):
-        path = Path(f"{operation}.mlir")
-        path.write_text(MODEL.replace("OP", operation))
-        program = mlirfuse.compile(str(path), stock=True)
-        program.save(f"{operation}.vmfb")
-        programs[operation] = Path(f"{operation}.vmfb").resolve()
-    specs = (TensorSpec((8, 32), "f32"),)
-    imported = ImportedModel(
-        path=Path("add.mlir"),
-        input_type="none",
-        function="main",
-        inputs=specs,
-        outputs=specs,
-        source="m",
-        frontend="mlir",
-    )
-    spec = dataclasses.asdict(specs[0])
-    call = {
-        "model": portable.described(imported),
-        "function": "main",
-        "inputs": [spec],
-        "outputs": [spec],
-        "shapes": [None],
-        "target": "cpu",
-        "timeout": 60.0,
-        "seed": 0,
-    }
-    made = tmp_path / "reference"
-    made.mkdir()
-    files = {jobs.PROGRAM: programs["add"], jobs.NORMALIZED: Path("add.mlir")}
-    reference = jobs.make_reference(call, files, made)
-    request = {
-        **call,
-        "names": [jobs.INCUMBENT, "candidate 0", "candidate 1"],
-        "verify": {n: "exact" for n in (jobs.INCUMBENT, "candidate 0", "candidate 1")},
-        "sets": reference["sets"],
-        "rounds": 12,
-        "threads": None,
-    }
-    damaged = tmp_path / "damaged.vmfb"
-    damaged.write_bytes(b"no program")
-    given = {
-        jobs.INCUMBENT: programs["add"],
-        "candidate 0": programs["mul"],
-        "candidate 1": damaged,
-        **{path.name: path for path in made.iterdir()},
-    }
-    found = jobs.measure(request, given, tasks)
-    assert found["wrong"]["candidate 0"].startswith("wrong: result 0")
-    assert set(found["wrong"]) == {"candidate 0", "candidate 1"}
-    assert set(found["seconds"]) == {jobs.INCUMBENT, jobs.CONTROL}
-    assert len(found["seconds"][jobs.CONTROL][0]) >= 12
-    given[jobs.INCUMBENT] = damaged
-    again = tmp_path / "again"
-    again.mkdir()
-    with pytest.raises(jobs.DeviceFaultError, match="a program that ran before fails"):
-        jobs.measure(request, given, again)
-
-
 def test_a_model_is_tuned_and_its_profile_used(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("model.mlir").write_text(MODEL.replace("OP", "add"))
@@ -324,45 +301,6 @@ def test_a_model_is_tuned_and_its_profile_used(tmp_path, monkeypatch, capsys):
     assert program.report.profile["model"].startswith("model.mlir (")
     x = np.ones((8, 32), np.float32)
     np.testing.assert_array_equal(program(x), x + x)
-
-
-def test_a_process_that_dies_leaves_its_last_line(tmp_path, monkeypatch):
-    monkeypatch.setattr(programs, "MODULE", "helpers.dying_program")
-    said = "p.vmfb: calling it failed: its process died with SIGSEGV: CUDA_ERROR_ILLEGAL_ADDRESS"
-    with pytest.raises(CompileFailedError, match=said):
-        programs.timed(
-            {"one": tmp_path / "p.vmfb"},
-            [],
-            Signature("main", (), ()),
-            device="local-sync",
-            timeout=60.0,
-            seconds=1.0,
-        )
-
-
-def test_a_program_that_hangs_is_named_and_the_others_are_measured(tmp_path, monkeypatch):
-    waited = []
-
-    def timed(programs, inputs, signature, *, timeout, **rest):
-        waited.append(timeout)
-        if "candidate 0" in programs:
-            message = f"{programs['candidate 0'].name}: calling it failed: no answer in time"
-            raise CompileFailedError(message, stage="run")
-        return Timed(Samples({key: [0.1] * 12 for key in programs}), {})
-
-    monkeypatch.setattr(jobs.programs, "timed", timed)
-    monkeypatch.setattr(jobs, "_inputs", lambda *given: [])
-    names = [jobs.INCUMBENT, "candidate 0", "candidate 1"]
-    files = {key: tmp_path / f"{index}.vmfb" for index, key in enumerate(names)}
-    request = {"names": names, "verify": {}, "sets": [], "rounds": 12, "threads": None}
-    call = {"function": "main", "inputs": [], "outputs": [], "shapes": [None], "target": "cpu"}
-    output = tmp_path / "output"
-    output.mkdir()
-    found = jobs.measure({**request, **call, "timeout": 100.0}, files, output)
-    assert "no answer in time" in found["wrong"]["candidate 0"]
-    assert set(found["seconds"]) == {jobs.INCUMBENT, "candidate 1", jobs.CONTROL}
-    assert len(waited) == 2
-    assert sum(waited) < 100.0, "a task that takes longer is ended, with all its candidates"
 
 
 def test_a_summary_has_reasons_and_what_was_not_tried(tmp_path):
@@ -402,9 +340,26 @@ def test_kernel_configurations_near_the_default_are_tried_first():
     assert kernel_space.nearest_first(default, [far, other, near]) == [near, other, far]
 
 
-def test_kernel_configurations_come_before_settings_without_a_modelled_gain():
-    said = {-3.0: "disable_pass", 0.0: "numerics", 2.0: "horizontal"}
-    proposals = [space.Proposal(Setting(name, "x"), "", gain) for gain, name in said.items()]
-    kernel = space.Proposal(Setting("kernel", {}))
-    found = space.with_kernels(proposals, [kernel])
-    assert [p.setting.set for p in found] == ["disable_pass", "kernel", "numerics", "horizontal"]
+def test_a_limited_search_tries_some_of_each_kind():
+    said = [("gain", -3.0), ("a", 0.0), ("b", 0.0), ("c", 0.0), ("loss", 2.0)]
+    settings = [space.Proposal(Setting("target.cpu." + key, 1), "", us) for key, us in said]
+    kernels = [space.Proposal(Setting(f"target.cpu.k{i}", 1)) for i in range(5)]
+
+    def order(*given):
+        return [name(p.setting) for p in space.with_kernels(*given)]
+
+    few = ["gain", "k0", "k1", "a", "k2", "k3", "b", "k4", "c", "loss"]
+    assert order(settings, kernels) == few
+    assert order(settings[1:2], kernels) == ["k0", "k1", "a", "k2", "k3", "k4"]
+    assert order(settings, []) == ["gain", "a", "b", "c", "loss"]
+
+
+def test_forms_of_attention_are_tried_first(tmp_path):
+    model = ModelledModel(tmp_path, {f"s{i}": 1.1 for i in range(9)})
+    plain = model.problem()
+    source = plain.sources[""]
+    both = dataclasses.replace(plain, sources={"": source, "whole": source})
+    executor = SimulatedExecutor(1, 1, model.answer)
+    found = Search(both, executor, max_candidates=1).run()
+    assert next(iter(found.proposals)) == Setting("attention", "whole").key
+    assert found.tried == found.same == 1

@@ -1,4 +1,4 @@
-"""Runs tasks on this machine: compilations beside each other, measurements alone."""
+"""Runs tasks on this machine: compilations beside each other, one measurement on each device."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import queue
 import shutil
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mlirfuse.tuning.execution.task import COMPILE, DEVICE, DIED, FAILED, MEASURE, Outcome, Task
@@ -16,31 +17,45 @@ from mlirfuse.tuning.execution.worker import ENDED, MAX_ATTEMPTS, OUTPUT, Proces
 
 _Waiting = tuple[Task, "queue.Queue[Outcome]"]
 
+Environment = Mapping[str, str]
+
 CORES_OF_MEASUREMENT = 2
 """Cores that compilations leave to a measurement that runs beside them: its own and the tuner's."""
+
+ONE_DEVICE: tuple[Environment, ...] = ({},)
+"""The environments of a single device: that of this process."""
 
 
 class LocalExecutor:
     """Runs tasks in processes of this machine.
 
-    A measurement waits until nothing else runs, since compilations would take its cores, and while
-    compilations wait: they go first. Several searches may share an executor by `share`.
+    On a CPU a measurement waits until nothing else runs, since compilations would take its cores,
+    and while compilations wait: they go first. Several searches may share an executor by `share`.
 
     Args:
       folder: an existing folder for the tasks' files.
       workers: number of compilations at a time; None for the number of cores.
       measures_beside: whether a measurement runs beside compilations, as on a GPU whose programs
-        take few cores; there is still one measurement at a time.
+        take few cores.
+      environments: of each device to measure on, the variables by which a process sees it alone;
+        a device has one measurement at a time.
     """
 
     def __init__(
-        self, folder: Path, workers: int | None = None, *, measures_beside: bool = False
+        self,
+        folder: Path,
+        workers: int | None = None,
+        *,
+        measures_beside: bool = False,
+        environments: Sequence[Environment] = ONE_DEVICE,
     ) -> None:
         """Nothing runs."""
         self._folder = folder
+        self._idle = collections.deque(environments)
+        self._devices = len(environments)
         cores = len(os.sched_getaffinity(0))
         if measures_beside:
-            cores = max(1, cores - CORES_OF_MEASUREMENT)
+            cores = max(1, cores - CORES_OF_MEASUREMENT * self._devices)
         self._workers = workers or cores
         self._beside = measures_beside
         self._lock = threading.Lock()
@@ -52,6 +67,11 @@ class LocalExecutor:
         self._done: queue.Queue[Outcome] = queue.Queue()
         self._processes = Processes()
         self._count = 0
+
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+        return self._devices
 
     def share(self) -> Share:
         """An executor for one of several searches: it gets the outcomes of its own tasks alone."""
@@ -91,31 +111,39 @@ class LocalExecutor:
             if self._running[COMPILE] >= self._workers:
                 break
             self._run(*self._waiting[COMPILE].popleft())
-        others = self._running[MEASURE] if self._beside else self._running.total()
-        if self._waiting[MEASURE] and not others:
-            self._run(*self._waiting[MEASURE].popleft())
+        while self._waiting[MEASURE] and self._idle:
+            if not self._beside and self._running[COMPILE]:
+                break
+            self._run(*self._waiting[MEASURE].popleft(), self._idle.popleft())
 
-    def _run(self, task: Task, done: queue.Queue[Outcome]) -> None:
+    def _run(
+        self, task: Task, done: queue.Queue[Outcome], device: Environment | None = None
+    ) -> None:
         self._running[task.resource] += 1
         self._count += 1
         folder = self._folder / f"task{self._count}"
-        threading.Thread(target=self._work, args=(task, done, folder), daemon=True).start()
+        given = (task, done, folder, device)
+        threading.Thread(target=self._work, args=given, daemon=True).start()
 
-    def _work(self, task: Task, done: queue.Queue[Outcome], folder: Path) -> None:
-        outcome = self._outcome(task, folder)
+    def _work(
+        self, task: Task, done: queue.Queue[Outcome], folder: Path, device: Environment | None
+    ) -> None:
+        outcome = self._outcome(task, folder, device or {})
         with self._lock:
             self._running[task.resource] -= 1
+            if device is not None:
+                self._idle.append(device)
             self._start()
         done.put(outcome)
 
-    def _outcome(self, task: Task, folder: Path) -> Outcome:
+    def _outcome(self, task: Task, folder: Path, environment: Environment) -> Outcome:
         outcome = Outcome(task.key, FAILED, message="not started")
         for attempt in range(1, MAX_ATTEMPTS + 1):
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir(parents=True)
             try:
                 found = self._processes.run(
-                    folder, task.function, task.request, task.files, task.timeout
+                    folder, task.function, task.request, task.files, task.timeout, environment
                 )
             except Exception as error:
                 return Outcome(task.key, FAILED, message=f"{type(error).__name__}: {error}")
@@ -140,6 +168,11 @@ class Share:
         """Nothing runs."""
         self._executor = executor
         self._done: queue.Queue[Outcome] = queue.Queue()
+
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+        return self._executor.devices
 
     def submit(self, task: Task) -> str:
         """Takes a task."""

@@ -40,6 +40,9 @@ _POLL_SECONDS = 1.0
 _GRACE_SECONDS = 60.0
 """Seconds beyond a measurement's limit after which its machine counts as hung."""
 
+_NAME_CHARS = 120
+"""Longest name of a task in the dashboard."""
+
 _NO_DEVICE = f"no machine with the resource {RESOURCE} is left"
 
 
@@ -95,6 +98,11 @@ class Device:
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
         """See the function of that name."""
         return perform(function, request, files, timeout)
+
+
+def _name(task: Task) -> str:
+    """The name of a task in Ray's dashboard: what it does, and for which settings."""
+    return f"{task.function.rpartition(':')[2]}: {task.label}"[:_NAME_CHARS]
 
 
 @dataclasses.dataclass(slots=True)
@@ -190,6 +198,11 @@ class RayExecutor:
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise MlirfuseError(f"cannot connect to Ray at {address}: {error}") from error
 
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+        return max(1, sum(not actor.retired for actor in self._actors))
+
     def submit(self, task: Task) -> str:
         """Takes a task."""
         opened = _Open(task, task.key)
@@ -263,7 +276,8 @@ class RayExecutor:
             exclusive = self._exclusive
             while compiling and not (exclusive and busy):
                 opened = compiling.popleft()
-                self._running[self._compile.remote(*self._arguments(opened.task))] = opened
+                named = self._compile.options(name=_name(opened.task))
+                self._running[named.remote(*self._arguments(opened.task))] = opened
             others = len(self._running) - sum(a.busy is not None for a in self._actors)
             if not (exclusive and others):
                 self._measure(measuring)
@@ -280,7 +294,8 @@ class RayExecutor:
             if idle is None:
                 measuring.append(opened)
                 continue
-            reference = idle.handle.perform.remote(*self._arguments(opened.task))
+            named = idle.handle.perform.options(name=_name(opened.task))
+            reference = named.remote(*self._arguments(opened.task))
             idle.busy = reference
             idle.deadline = self.now() + opened.task.timeout + _GRACE_SECONDS
             self._running[reference] = opened

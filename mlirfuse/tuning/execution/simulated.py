@@ -45,6 +45,11 @@ class SimulatedExecutor:
         self._busy: dict[str, float] = {COMPILE: 0.0, MEASURE: 0.0}
         self._tasks: collections.Counter[str] = collections.Counter()
 
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+        return self._workers[MEASURE]
+
     def submit(self, task: Task) -> str:
         """Takes a task."""
         self._head_free = max(self._head_free, self._time) + self._head_seconds

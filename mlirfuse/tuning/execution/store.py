@@ -135,6 +135,11 @@ class Stored:
         self._ready: list[Outcome] = []
         self.hits = 0
 
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+        return self._executor.devices
+
     def submit(self, task: Task) -> str:
         """Takes a task."""
         key = task.key

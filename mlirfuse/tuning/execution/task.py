@@ -101,6 +101,10 @@ class Outcome:
 class Executor(Protocol):
     """Runs tasks; outcomes come in the order in which they end."""
 
+    @property
+    def devices(self) -> int:
+        """Number of measurements that run at a time."""
+
     def submit(self, task: Task) -> str:
         """Takes a task; returns its key, by which its outcome is known."""
 

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from mlirfuse.core import MlirfuseError
@@ -58,6 +59,7 @@ class Processes:
         request: Mapping[str, Any],
         files: Mapping[str, Path],
         timeout: float,
+        environment: Mapping[str, str] = MappingProxyType({}),
     ) -> dict[str, Any]:
         """Runs a function of a task in a process.
 
@@ -67,6 +69,7 @@ class Processes:
           request: of the task.
           files: of the task.
           timeout: seconds until the process and all that it started are killed.
+          environment: variables beside those of this process.
 
         Returns:
           `status`, `value`, `message`, `seconds`, and the names of the `files`.
@@ -77,7 +80,7 @@ class Processes:
         (folder / REQUEST).write_text(json.dumps(text), encoding="utf-8")
         began = time.monotonic()
         with tempfile.TemporaryFile(dir=folder) as said:
-            status, message = self._wait(folder, timeout, said)
+            status, message = self._wait(folder, timeout, said, environment)
         found: dict[str, Any] = {"status": status, "value": {}, "message": message}
         if status == OK:
             try:
@@ -88,7 +91,9 @@ class Processes:
         found["files"] = sorted(path.name for path in (folder / OUTPUT).iterdir())
         return found
 
-    def _wait(self, folder: Path, timeout: float, said: Any) -> tuple[str, str]:
+    def _wait(
+        self, folder: Path, timeout: float, said: Any, environment: Mapping[str, str]
+    ) -> tuple[str, str]:
         watchdog.start()
         with self._lock:
             if self._closed:
@@ -98,6 +103,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=said,
+                env={**os.environ, **environment},
                 start_new_session=True,
             )
             self._running.add(process.pid)

@@ -83,8 +83,8 @@ class ModelledModel:
         kind = task.function.partition(":")[2]
         if kind == "compile_candidate":
             return self._compiled(task, generator.choice(self.compile_seconds))
-        if kind == "make_reference":
-            value: dict[str, Any] = {"sets": [{} for _ in task.request["shapes"]]}
+        if kind in ("make_unfused", "make_exact"):
+            value: dict[str, Any] = {"sets": [[] for _ in task.request["shapes"]], "note": ""}
             return Outcome(task.key, OK, value, seconds=generator.choice(self.compile_seconds))
         return self._measured(task, generator)
 
@@ -109,8 +109,7 @@ class ModelledModel:
             value["proposals"] = [
                 {"setting": s.to_dict(), "where": "", "modelled_us": 0.0} for s in self.settings()
             ]
-        files = {jobs.PROGRAM: path, jobs.NORMALIZED: path}
-        return Outcome(task.key, OK, value, files=files, seconds=seconds)
+        return Outcome(task.key, OK, value, files={jobs.PROGRAM: path}, seconds=seconds)
 
     def _measured(self, task: Task, generator: random.Random) -> Outcome:
         rounds = task.request["rounds"]

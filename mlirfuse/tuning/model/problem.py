@@ -15,6 +15,7 @@ from mlirfuse.benchmarking.timing import Ratio, Samples
 from mlirfuse.benchmarking.verdict import Comparison
 from mlirfuse.tuning.execution.task import COMPILE, MEASURE, Outcome, Task
 from mlirfuse.tuning.model import jobs
+from mlirfuse.tuning.model.reference import EXACT, UNFUSED
 from mlirfuse.tuning_profile import application
 from mlirfuse.tuning_profile import entry as words
 from mlirfuse.tuning_profile.entry import Setting
@@ -28,7 +29,7 @@ COMPILE_SECONDS = 300.0
 MEASURE_SECONDS = 900.0
 """Time limit of a batch of measurements where none is given."""
 
-_JOBS = "mlirfuse.tuning.model.jobs"
+_MODEL = "mlirfuse.tuning.model"
 
 Settings = tuple[Setting, ...]
 
@@ -74,6 +75,33 @@ class Program:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Reference:
+    """The results that those of programs are compared with.
+
+    Attributes:
+      sets: for each set of shapes the entries of the unfused program's results, and of those in
+        float64, which may be None.
+      files: their files by name.
+      note: why there are none in float64; empty where there are.
+    """
+
+    sets: list[dict[str, Any]]
+    files: Mapping[str, Path]
+    note: str
+
+    @classmethod
+    def of(cls, unfused: Outcome, exact: Outcome) -> Reference:
+        """The results of the two tasks; of one in float64 that failed, there are none."""
+        plain = unfused.value["sets"]
+        wide = exact.value["sets"] if exact.ok else [None] * len(plain)
+        return cls(
+            [{UNFUSED: p, EXACT: w} for p, w in zip(plain, wide, strict=True)],
+            {**unfused.files, **exact.files},
+            exact.value["note"] if exact.ok else exact.message,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
     """A model for a target.
 
@@ -103,7 +131,7 @@ class Problem:
         form = next((s.value for s in settings if s.set == words.ATTENTION), "")
         model, path = self.sources[form]
         return Task(
-            f"{_JOBS}:compile_candidate",
+            f"{_MODEL}.jobs:compile_candidate",
             {
                 "model": model,
                 "target": self.target,
@@ -120,17 +148,27 @@ class Problem:
             salt=_salt(),
         )
 
-    def reference_task(self, stock: Outcome) -> Task:
-        """The task that makes the results that others are compared with."""
-        files = {name: stock.files[name] for name in (jobs.PROGRAM, jobs.NORMALIZED)}
-        request = {**self._call(stock.value), "seed": self.seed}
+    def unfused_task(self, stock: Outcome) -> Task:
+        """The task that makes the results of the unfused program."""
         return Task(
-            f"{_JOBS}:make_reference",
-            request,
-            files,
+            f"{_MODEL}.reference:make_unfused",
+            self._call(stock.value),
+            {jobs.PROGRAM: stock.files[jobs.PROGRAM]},
             MEASURE,
             timeout=self.measure_seconds,
-            label="reference results",
+            label="results of the unfused program",
+            salt=_salt(),
+        )
+
+    def exact_task(self, stock: Outcome) -> Task:
+        """The task that makes results in float64, on the cores of a machine."""
+        return Task(
+            f"{_MODEL}.reference:make_exact",
+            self._call(stock.value),
+            {jobs.MODEL: self.sources[""][1]},
+            COMPILE,
+            timeout=self.measure_seconds,
+            label="results in float64",
             salt=_salt(),
         )
 
@@ -138,12 +176,22 @@ class Problem:
         self,
         incumbent: Program,
         others: Sequence[Program],
-        reference: Outcome,
+        reference: Reference,
         rounds: int,
         *,
         verify: bool,
+        alone: bool = False,
     ) -> Task:
-        """The task that checks and times some programs beside the incumbent."""
+        """The task that checks and times some programs beside the incumbent.
+
+        Args:
+          incumbent: the program.
+          others: the programs beside it.
+          reference: the results that theirs are compared with.
+          rounds: number of rounds.
+          verify: whether the results are compared.
+          alone: whether each program has a process of its own.
+        """
         names = [jobs.INCUMBENT, *(f"candidate {i}" for i in range(len(others)))]
         programs = dict(zip(names, [incumbent, *others], strict=True))
         checked = names if verify else []
@@ -151,13 +199,14 @@ class Problem:
             **self._call(incumbent.about),
             "names": names,
             "verify": {name: programs[name].about["numerics"] for name in checked},
-            "sets": reference.value["sets"],
+            "sets": reference.sets,
             "rounds": rounds,
+            "alone": alone,
             "threads": 1 if self.objective == THROUGHPUT else None,
         }
         files = {name: program.path for name, program in programs.items()}
         return Task(
-            f"{_JOBS}:measure",
+            f"{_MODEL}.measuring:measure",
             request,
             {**files, **(reference.files if verify else {})},
             MEASURE,

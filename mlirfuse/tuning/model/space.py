@@ -100,18 +100,30 @@ def proposals(
     return sorted(unique.values(), key=lambda p: p.modelled_us)
 
 
-def with_kernels(proposals: list[Proposal], kernels: list[Proposal]) -> list[Proposal]:
-    """The settings with kernel configurations after those that the cost model expects to gain.
+KERNELS_FOR_EACH = 2
+"""Kernel configurations before each setting of which the cost model expects neither gain nor loss:
+on a GPU most of the time is spent in the kernels."""
 
-    It says nothing about the others, which a limited search may not reach: on a GPU most of the
-    time is spent in the kernels.
+
+def with_kernels(proposals: list[Proposal], kernels: list[Proposal]) -> list[Proposal]:
+    """The settings with kernel configurations, so that a limited search tries some of each kind.
+
+    Settings that the cost model expects to gain come first. Then the configurations, about which it
+    says nothing, take turns with the settings about which it says nothing; those that it expects to
+    lose are last.
 
     Args:
       proposals: the settings, the most promising first.
       kernels: kernel configurations in their order.
     """
-    gains = sum(p.modelled_us < 0 for p in proposals)
-    return [*proposals[:gains], *kernels, *proposals[gains:]]
+    gains = [p for p in proposals if p.modelled_us < 0]
+    others = [p for p in proposals if p.modelled_us == 0]
+    losses = [p for p in proposals if p.modelled_us > 0]
+    mixed: list[Proposal] = []
+    for index in range(0, max(len(kernels), KERNELS_FOR_EACH * len(others)), KERNELS_FOR_EACH):
+        mixed += kernels[index : index + KERNELS_FOR_EACH]
+        mixed += others[index // KERNELS_FOR_EACH :][:1]
+    return [*gains, *mixed, *losses]
 
 
 def _off(report: Report) -> Iterator[Proposal]:

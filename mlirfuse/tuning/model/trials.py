@@ -17,8 +17,9 @@ from mlirfuse.benchmarking.verdict import Comparison
 from mlirfuse.core import MlirfuseError
 from mlirfuse.tuning.execution.task import Executor, Outcome, Task, run_all
 from mlirfuse.tuning.model import jobs
-from mlirfuse.tuning.model.problem import MEMORY, Problem, Program, Settings, label
+from mlirfuse.tuning.model.problem import MEMORY, Problem, Program, Reference, Settings, label
 from mlirfuse.tuning.model.space import Proposal
+from mlirfuse.tuning_profile import entry as words
 from mlirfuse.tuning_profile.entry import Setting
 
 BATCH = 4
@@ -26,13 +27,13 @@ BATCH = 4
 of them needs, and where that is all the memory that there is."""
 
 MAX_BATCH = 30
-"""Upper limit of the candidates on another device, whose processes start beside each other."""
+"""Upper limit of the candidates on another device."""
 
 PROCESSES = 2
-"""Processes of a batch beside the candidates: the incumbent and its control."""
+"""Programs of a batch beside the candidates: the incumbent and its control."""
 
 CONTEXT_BYTES = 512 << 20
-"""Memory of a GPU that a process takes before its program."""
+"""Memory of a GPU that a process takes before its program, where each program has one."""
 
 Say = Callable[[str, int, int], object]
 
@@ -147,13 +148,18 @@ class Trials:
         self._batch_bytes = batch_bytes
         self._began = executor.now()
         self._verified: set[str] = set()
-        self._reference: Outcome
+        self._unfused, self._exact = "", ""
+        self._early: dict[str, Outcome] = {}
+        self._reference: Reference | None = None
 
     def start(self) -> Program:
-        """Compiles the default and the unfused program, and makes the reference results.
+        """Compiles the default and the unfused program.
+
+        The reference results are made beside the compilations that follow, and waited for before
+        the first measurement.
 
         Raises:
-          MlirfuseError: the model cannot be compiled or called.
+          MlirfuseError: the model cannot be compiled.
         """
         self._began = self._executor.now()
         self._say("compiling the default", 0, 0)
@@ -165,18 +171,45 @@ class Trials:
         default = Program((), made.files[jobs.PROGRAM], made.value)
         self.programs[()] = default
         self.found = Found(default, default)
+        # Forms of attention are few, and change the most of a program.
+        for form in filter(None, self.problem.sources):
+            setting = Setting(words.ATTENTION, form)
+            self.found.proposals[setting.key] = Proposal(setting)
         for given in made.value["proposals"]:
             proposal = Proposal(Setting(**given["setting"]), given["where"], given["modelled_us"])
             self.found.proposals[proposal.setting.key] = proposal
-        for form in self.problem.sources:
-            if form:
-                setting = Setting("attention", form)
-                self.found.proposals[setting.key] = Proposal(setting)
-        self._say("making reference results", 0, 0)
-        (self._reference,) = run_all(self._executor, [self.problem.reference_task(stock)])
-        if not self._reference.ok:
-            raise MlirfuseError(f"no results to compare with: {self._reference.message}")
+        self._exact = self._executor.submit(self.problem.exact_task(stock))
+        self._unfused = self._executor.submit(self.problem.unfused_task(stock))
         return default
+
+    def _references(self) -> Reference:
+        """The results of the two tasks of `start`, which are waited for.
+
+        Raises:
+          MlirfuseError: the unfused program cannot be called.
+        """
+        if self._reference is None:
+            if len(self._early) < 2:
+                self._say("making reference results", 0, 0)
+            while len(self._early) < 2:
+                self._next()
+            unfused = self._early[self._unfused]
+            self._reference = Reference.of(unfused, self._early[self._exact])
+        return self._reference
+
+    def _next(self) -> Outcome | None:
+        """The next outcome; None for one of the reference results.
+
+        Raises:
+          MlirfuseError: the unfused program cannot be called.
+        """
+        outcome = self._executor.wait()
+        if outcome.key not in (self._unfused, self._exact):
+            return outcome
+        self._early[outcome.key] = outcome
+        if outcome.key == self._unfused and not outcome.ok:
+            raise MlirfuseError(f"no results to compare with: {outcome.message}")
+        return None
 
     def left(self, part: float) -> bool:
         """Whether a part of the time limit has not passed yet."""
@@ -207,9 +240,9 @@ class Trials:
                     continue
                 opened.add(self._executor.submit(waiting.popleft()))
                 continue
-            outcome = self._executor.wait()
-            found[outcome.key] = outcome
-            self._say(stage, len(found), len(tasks))
+            if (outcome := self._next()) is not None:
+                found[outcome.key] = outcome
+                self._say(stage, len(found), len(tasks))
         return found
 
     def program(self, settings: Settings) -> Program:
@@ -272,7 +305,8 @@ class Trials:
         size = self._batch_size()
         batches = [programs[i : i + size] for i in range(0, len(programs), size)]
         tasks = [self._batch(incumbent, batch, rounds) for batch in batches]
-        outcomes = self._outcomes(tasks, stage, part, 1)
+        what = f"{stage}, {len(programs)} programs: batch"
+        outcomes = self._outcomes(tasks, what, part, self._executor.devices)
         found = []
         for task, batch in zip(tasks, batches, strict=True):
             if task.key in outcomes:
@@ -284,7 +318,9 @@ class Trials:
         self, default: Program, best: Program, rounds: int
     ) -> tuple[Judged, tuple[float, float]] | None:
         """A program beside the default in new processes, and the milliseconds of a call of both."""
-        task = self.problem.measure_task(default, [best], self._reference, rounds, verify=True)
+        task = self.problem.measure_task(
+            default, [best], self._references(), rounds, verify=True, alone=True
+        )
         (outcome,) = run_all(self._executor, [task])
         judged = self._judged(default, [best], outcome)
         if not judged:
@@ -302,7 +338,8 @@ class Trials:
     def _batch(self, incumbent: Program, batch: Sequence[Program], rounds: int) -> Task:
         digests = {p.digest for p in (incumbent, *batch)}
         verify = not digests <= self._verified
-        return self.problem.measure_task(incumbent, batch, self._reference, rounds, verify=verify)
+        found = self._references()
+        return self.problem.measure_task(incumbent, batch, found, rounds, verify=verify)
 
     def _judged(
         self, incumbent: Program, batch: Sequence[Program], outcome: Outcome
