@@ -61,11 +61,8 @@ class FinalProgram:
       kernels: the dispatches of a call, in the order of the program.
       roles: the role of each, a word of `kernel_roles`.
       exchanges: the tensors that they exchange.
-<<<<<<< HEAD
       detached: those that run beside the commands after them; None for none.
-=======
       moving_axes: indices of the kernels that read and write tensors in different orders of axes.
->>>>>>> s21-b
     """
 
     kernels: tuple[FinalKernel, ...]
@@ -155,7 +152,7 @@ def _scheduled(found: FinalProgram, names: Sequence[str]) -> FinalProgram:
             for e in found.exchanges
             if e.source in kept and e.target in kept
         ),
-        frozenset(kept[index] for index in found.moving_axes if index in kept),
+        moving_axes=frozenset(kept[index] for index in found.moving_axes if index in kept),
     )
 
 
@@ -252,7 +249,9 @@ class _Reader:
                 found.append(self._kernel(symbol, call, source))
                 roles.append(_role(call.op if source is None else source))
             exchanges += between(function, indices)
-        return FinalProgram(tuple(found), tuple(roles), tuple(exchanges), frozenset(moving))
+        return FinalProgram(
+            tuple(found), tuple(roles), tuple(exchanges), moving_axes=frozenset(moving)
+        )
 
     def _bodies(self) -> dict[str, ir.Operation]:
         """Name of an executable -> the executable, with the ops of its first dispatch."""
