@@ -10,7 +10,7 @@ from helpers.kernel_runner import TARGET, close, draw, needs_triton, planned, ru
 from helpers.linalg_text import Function
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.codegen import loop_nest
+from mlirfuse.kernels.pointwise import heuristics
 from mlirfuse.kernels.pointwise.family import POINTWISE
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
@@ -301,7 +301,7 @@ def test_a_bias_is_read_once_for_the_rows_of_a_tile():
     program = plan_of(gelu_text((4096, 4096), "f16")).program
     assert "tl.load(x0 + row * (4096) + column)" in program.source
     assert "tl.load(x1 + column)" in program.source
-    assert program.num_warps * 32 * loop_nest.VECTOR == 1024
+    assert program.num_warps * 32 * heuristics.FUNCTION_ELEMENTS == 1024
 
 
 def test_gathers_along_rows_have_flat_tiles():
