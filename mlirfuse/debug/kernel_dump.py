@@ -70,7 +70,8 @@ def write(dumped: Path, profile: Measured, folder: Path, call: Sequence[str]) ->
         own.mkdir(exist_ok=True)
         made.append(own)
         entry = kernel.to_dict()
-        if profile.capture.device.startswith("cuda"):
+        # A copy has no workgroups, and ncu no records of it.
+        if profile.capture.device.startswith("cuda") and kernel.workgroup_size is not None:
             entry["ncu"] = _ncu(kernel, call)
         (own / "kernel.json").write_text(f"{json.dumps(entry, indent=1)}\n", encoding="utf-8")
         for name, text in _code(kernel, texts):

@@ -318,13 +318,22 @@ def test_triton_kernels_of_one_name_have_their_own_sources(tmp_path):
     assert first.name == second.name
     assert first.executable != second.executable
     launches = tuple(
-        Launch(first.name, at, at + 1000 - at // 2, workgroups=(1, 1, 1)) for at in (0, 1000)
+        Launch(
+            first.name,
+            at,
+            at + 1000 - at // 2,
+            workgroups=(1, 1, 1),
+            workgroup_size=(128, 1, 1),
+        )
+        for at in (0, 1000)
     )
-    capture = Capture("cuda", None, "a clock", (Call(2000, launches),))
+    copied = Launch("copy", 2000, 2100)
+    capture = Capture("cuda", None, "a clock", (Call(2100, (*launches, copied)),))
     rates = Rates(None, "not known")
     found = summary.profile("two.mlir", "main", capture, report.kernels, rates)
-    assert [kernel.launch for kernel in found.kernels] == [0, 1]
-    made = kernel_dump.write(dumped, found, folder, ["mlirfuse-run", "my m.vmfb"])
+    assert [kernel.launch for kernel in found.kernels] == [0, 1, 0]
+    *made, copy = kernel_dump.write(dumped, found, folder, ["mlirfuse-run", "my m.vmfb"])
+    assert "ncu" not in json.loads((copy / "kernel.json").read_text())
     for own, kernel in zip(made, (first, second), strict=True):
         ptx = (own / "kernel.ptx").read_text()
         assert ptx == next(dumped.glob(f"*_{kernel.executable}_cuda_nvptx_fb.ptx")).read_text()
