@@ -105,7 +105,8 @@ def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:
     """One parameter of one op with its default, or another mode."""
     for index, op in enumerate(plan.ops):
         for field in dataclasses.fields(op):
-            choices = _MODES.get(op.kind, ()) if field.name == "mode" else (field.default,)
+            modes: tuple[Any, ...] = _MODES.get(op.kind, ())
+            choices = modes if field.name == "mode" else (field.default,)
             if op.kind == ops.ConvForward.kind and field.name == "padding":
                 choices = (0,)
             if field.name == "kernel":  # one that fits into every image
