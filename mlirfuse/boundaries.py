@@ -34,7 +34,8 @@ class BoundaryReason(enum.Enum):
         "rows_of_tiles",
         "a reduction, pooling, scan or sort needs elements of several tiles of a contraction's"
         " result, and a kernel of a contraction keeps one tile at a time",
-        "no switch changes it; attention is the exception, which keeps its rows",
+        "no switch changes it; the exceptions are attention, and in kernels of Triton rows of at"
+        " most 256 elements, which a tile has whole",
     )
     REDUCTION_FIRST = (
         "reduction_first",
@@ -60,8 +61,8 @@ class BoundaryReason(enum.Enum):
     )
     RESHAPED = (
         "reshaped",
-        "a reshape between the kernels cuts the elements differently, and IREE does not fuse"
-        " across it",
+        "a reshape between the kernels cuts the elements differently, or cuts axes that one of them"
+        " moves, and IREE does not fuse across it",
         "reshape before the first op or after the last one of the two kernels",
     )
     DATA_MOVEMENT = (
@@ -76,9 +77,9 @@ class BoundaryReason(enum.Enum):
     )
     COMPUTED_INDICES = (
         "computed_indices",
-        "the second kernel reads elements at computed indices, as a gather does, and any of them"
-        " may be needed first",
-        "compute the elements after the gather, or gather them before",
+        "the second kernel reads elements at computed indices, as a gather or a rotary embedding"
+        " does, and any of them may be needed first",
+        "compute the elements after the gather, or gather them before; no switch changes it",
     )
     OWN_KERNEL = (
         "own_kernel",
@@ -93,15 +94,15 @@ class BoundaryReason(enum.Enum):
     )
     GROUP_ENDS = (
         "group_ends",
-        "one of the kernels is a group of a pass, whose pattern ends there, and IREE adds no op to"
-        " a group",
+        "one of the kernels is a group of a pass, whose pattern ends there, and neither IREE nor a"
+        " pass that generates its code adds an op to it",
         "switch the pass off, which leaves its ops to IREE, or write a pass that takes both",
     )
     KERNEL_CODE = (
         "kernel_code",
-        "mlirfuse generates the code of one of the kernels, for the ops that its pass took, and"
-        " IREE adds none to it",
-        "--disable-feature=kernels leaves the code, and the fusion, to IREE",
+        "mlirfuse generates the code of one of the kernels, for an op that is in no group, and IREE"
+        " adds none to it",
+        "--must-fuse leaves code and fusion to IREE, and so does --disable-feature=kernels",
     )
     REPEATED_ELEMENTS = (
         "repeated_elements",

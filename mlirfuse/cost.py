@@ -101,6 +101,17 @@ def gain(group: list[ir.Operation], target: Target) -> Gain:
     return Gain(max(0, saved), before - together.microseconds(target))
 
 
+def no_gain(microseconds: float) -> str:
+    """The detail of a refusal by the model, in words.
+
+    A modelled time is not shown without its error, which `mlirfuse.explain.savings` knows.
+
+    Args:
+      microseconds: modelled time gained a call, at most 0.
+    """
+    return "as fast in the model" if round(microseconds, 2) == 0 else "slower in the model"
+
+
 def does_work(op: ir.Operation) -> bool:
     """Whether the op would be a dispatch: no reshape, no empty or constant tensor."""
     return not (slices.is_clonable(op) or op.name in ops.RESHAPES)

@@ -68,6 +68,8 @@ class FinalKernel:
       calls: number of times that a call of the program dispatches it; None in a loop or branch.
       layers: the parts of the model that the same ops come from, as `blocks/0/norm`; empty names
         where unknown.
+      executable: name of IREE's executable, since several have an entry point of one name; empty
+        where it is not known.
     """
 
     name: str
@@ -83,6 +85,7 @@ class FinalKernel:
     workgroups: tuple[int, ...] | None = None
     calls: int | None = 1
     layers: tuple[str, ...] = ()
+    executable: str = ""
 
     @property
     def model_function(self) -> str:
@@ -110,6 +113,7 @@ class FinalKernel:
             "workgroups": None if self.workgroups is None else list(self.workgroups),
             "calls": self.calls,
             "layers": list(self.layers),
+            "executable": self.executable,
         }
 
     @classmethod
@@ -130,6 +134,7 @@ class FinalKernel:
             workgroups=None if workgroups is None else tuple(workgroups),
             calls=entry["calls"],
             layers=tuple(entry.get("layers", ())),
+            executable=entry.get("executable", ""),
         )
 
 

@@ -20,6 +20,10 @@ TARGET_NAMES = ("cpu", "cuda", "rocm", "vulkan")
 `mlirfuse.targets.NAME`. A pass that names no targets is on by default for all of them."""
 
 
+KERNEL_SUFFIX = "_kernel"
+"""End of the names of passes that generate the code of ops."""
+
+
 class Numerics(enum.StrEnum):
     """How far a rewrite may change results, strictest first."""
 
@@ -197,6 +201,11 @@ class FusionPass:
     def groups(self) -> bool:
         """Whether a rewrite leaves a group: `forms_group`, or the default of `kind`."""
         return forms_group(self.kind, self.forms_group)
+
+    @property
+    def generates_code(self) -> bool:
+        """Whether a rewrite puts a kernel of ours in place of ops; IREE adds none to it."""
+        return self.name.endswith(KERNEL_SUFFIX)
 
     def to_dict(self) -> dict[str, Any]:
         """The entry of this pass in `--list-passes=json`."""

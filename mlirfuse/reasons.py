@@ -111,8 +111,9 @@ class Reason(enum.Enum):
     )
     INDEXING_MAP = (
         "indexing_map",
-        "an operand is read through an indexing map that is not a projected permutation",
-        "express the access as a transpose, broadcast or slice op of its own",
+        "an op reads or writes a value in an order, or at indices, that the pass does not support",
+        "keep one order of the axes from the first op to the last, or move the transpose, slice or"
+        " gather before or after them",
     )
     CONSTANT_UNVERIFIED = (
         "constant_unverified",
@@ -127,7 +128,7 @@ class Reason(enum.Enum):
     WRONG_AXIS = (
         "wrong_axis",
         "the reduced or broadcast axes are not the ones of the pattern",
-        "normalize over the trailing axis",
+        "reduce over the trailing axis, and transpose nothing between the first op and the last",
     )
     NOT_PROFITABLE = (
         "not_profitable",
@@ -136,7 +137,8 @@ class Reason(enum.Enum):
     )
     LEFT_TO_PRODUCER = (
         "left_to_producer",
-        "the op is the epilogue of a contraction, convolution or pooling, and is fused with it",
+        "the op is next to a contraction, convolution, pooling or reduction, and IREE fuses the two"
+        " where it can",
         "use a pass that forms a group of both, or skip the op kind of the producer",
     )
     STACK_LIMIT = (

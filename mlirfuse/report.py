@@ -9,6 +9,7 @@ from typing import Any
 
 from mlirfuse import report_html
 from mlirfuse.boundaries import Boundary
+from mlirfuse.detached_kernels import DetachedKernels
 from mlirfuse.errors import MlirfuseError
 from mlirfuse.final_kernels import FinalKernel, Place, places
 from mlirfuse.fusion_pass import Kind, forms_group
@@ -113,6 +114,7 @@ class Candidate:
       decision: the candidate and its outcome.
       rank: rank by modelled gain, from 1.
       margin_us: gain less that of the candidate of the next rank; None where either has no model.
+        It is modelled, as `Decision.gain_us` is.
     """
 
     decision: Decision
@@ -160,6 +162,7 @@ class Report:
         them; None when no program was compiled.
       kernels: the dispatches of the final program, in order; empty when none was compiled.
       boundaries: the tensors that they exchange, each with the reason why it exists.
+      detached: the kernels that need not end before the next command begins; None for none.
       stock_kernels: the dispatches of stock IREE's program; empty when it was not compiled.
       rates: where the rates of the modelled times come from, and of which machine they are.
       profile: the settings of a profile of `mlirfuse-tune`, and which of them apply; None without.
@@ -178,6 +181,7 @@ class Report:
     left: list[str] = dataclasses.field(default_factory=list)
     kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
     boundaries: list[Boundary] = dataclasses.field(default_factory=list)
+    detached: DetachedKernels | None = None
     stock_kernels: list[FinalKernel] = dataclasses.field(default_factory=list)
     rates: str = ""
     profile: dict[str, Any] | None = None
@@ -187,6 +191,12 @@ class Report:
         """Kernels of a provider, and dispatches; None until the program was compiled."""
         kernels, dispatches = self.dispatches.get("kernels"), self.dispatches["fused"]
         return None if kernels is None or dispatches is None else (kernels, dispatches)
+
+    @property
+    def places(self) -> frozenset[Place]:
+        """Location and layer of each op of the grouped module; empty when none was compiled."""
+        held = self.graph["ops"] if self.graph is not None else ()
+        return frozenset((op["location"], op["layer"]) for op in held if op["location"] != "-")
 
     def disables(self, feature: str) -> bool:
         """Whether a feature was turned off."""
@@ -249,6 +259,7 @@ class Report:
             **({"left_to_iree": list(self.left)} if self.left else {}),
             **({"kernels": [k.to_dict() for k in self.kernels]} if self.kernels else {}),
             **({"boundaries": [b.to_dict() for b in self.boundaries]} if self.boundaries else {}),
+            **({"detached": self.detached.to_dict()} if self.detached else {}),
             **({"stock_kernels": [k.to_dict() for k in stock]} if stock else {}),
             **({"rates": self.rates} if self.rates else {}),
             **({"profile": self.profile} if self.profile else {}),
@@ -277,6 +288,7 @@ class Report:
             left=list(entry.get("left_to_iree", ())),
             kernels=[FinalKernel.from_dict(k) for k in entry.get("kernels", ())],
             boundaries=[Boundary.from_dict(b) for b in entry.get("boundaries", ())],
+            detached=DetachedKernels.from_dict(entry["detached"]) if "detached" in entry else None,
             stock_kernels=[FinalKernel.from_dict(k) for k in entry.get("stock_kernels", ())],
             rates=entry.get("rates", ""),
             profile=entry.get("profile"),

@@ -19,6 +19,11 @@ def table(title: str, rows: Iterable[Row]) -> str:
     return f"<table><caption>{html.escape(title)}</caption><tbody>{cells}</tbody></table>"
 
 
+def preformatted(text: str) -> str:
+    """Text whose columns are aligned by spaces; long lines are scrolled."""
+    return f'<pre style="overflow-x:auto;white-space:pre">{html.escape(text)}</pre>'
+
+
 def folded(summary: str, lines: Sequence[str]) -> str:
     """Lines under a summary that opens them; empty without lines."""
     if not lines:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import mlirfuse
 from benchmarks.conformance.compare import difference, flat
@@ -163,8 +164,8 @@ class Checker:
         """Writes a program, its flat arguments and the cases for a run on another machine."""
         assert self._programs is not None
         self._programs.mkdir(parents=True, exist_ok=True)
-        index = len(list(self._programs.glob(f"{self._suite.name}-*.vmfb")))
-        name = f"{self._suite.name}-{cases[0].group.replace('/', '_')}-{index}"
+        # Its first case names it: a group that is checked again replaces its programs.
+        name = f"{self._suite.name}-{quote(cases[0].name, safe='')}"
         fused.save(self._programs / f"{name}.vmfb")
         flattened = fused._flat_arguments(tuple(arguments), {})
         kept = {

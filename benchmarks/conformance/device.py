@@ -88,7 +88,7 @@ def run(folder: Path, results: Path) -> int:
 
 
 def _suite_of(program: Path, suites: Collection[str]) -> str:
-    """The suite of a program's file, `SUITE-GROUP-INDEX.vmfb`; a name may begin with another's."""
+    """The suite of a program's file, `SUITE-CASE.vmfb`; a name may begin with another's."""
     return max((name for name in suites if program.name.startswith(f"{name}-")), key=len)
 
 

@@ -134,7 +134,9 @@ def _chosen(
 def _checked(name: str, given: argparse.Namespace, groups: list[str]) -> Iterator[dict[str, Any]]:
     """Results of all groups, as dictionaries, in the order in which they end."""
     context = multiprocessing.get_context("spawn")
-    waiting = collections.deque(_Task(group) for group in groups)
+    # Cases that are programs of their own have a time limit of their own, too.
+    first = None if suite_of(name).merges else 0
+    waiting = collections.deque(_Task(group, first) for group in groups)
     busy: dict[Connection, tuple[Any, _Task]] = {}
     idle: list[tuple[Connection, Any]] = []
     done = 0

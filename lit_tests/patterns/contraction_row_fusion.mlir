@@ -75,3 +75,40 @@ func.func @long_rows(%a: tensor<4096x512xf16>, %b: tensor<512x512xf16>) -> tenso
   } -> tensor<4096xf32>
   return %t : tensor<4096xf32>
 }
+
+// -----
+
+// The ops that compute another operand of the epilogue are part of the group.
+// CHECK-LABEL: @computed_operand
+// CHECK: flow.dispatch.region
+// CHECK: linalg.matmul
+// CHECK: math.absf
+// CHECK: arith.divf
+// CHECK: arith.addf
+// CHECK: flow.return
+#row = affine_map<(d0, d1) -> (d0)>
+#all = affine_map<(d0, d1) -> (d0, d1)>
+func.func @computed_operand(%a: tensor<4096x512xf16>, %b: tensor<512x64xf16>, %v: tensor<4096x64xf32>) -> tensor<4096xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4096x64xf32>
+  %r = tensor.empty() : tensor<4096xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4096x64xf32>) -> tensor<4096x64xf32>
+  %zr = linalg.fill ins(%zero : f32) outs(%r : tensor<4096xf32>) -> tensor<4096xf32>
+  %c = linalg.matmul ins(%a, %b : tensor<4096x512xf16>, tensor<512x64xf16>) outs(%z : tensor<4096x64xf32>) -> tensor<4096x64xf32>
+  %p = linalg.generic {indexing_maps = [#all, #all], iterator_types = ["parallel", "parallel"]} ins(%v : tensor<4096x64xf32>) outs(%e : tensor<4096x64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = math.absf %i : f32
+    linalg.yield %s : f32
+  } -> tensor<4096x64xf32>
+  %x = linalg.generic {indexing_maps = [#all, #all, #all], iterator_types = ["parallel", "parallel"]} ins(%c, %p : tensor<4096x64xf32>, tensor<4096x64xf32>) outs(%e : tensor<4096x64xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %s = arith.divf %i, %j : f32
+    linalg.yield %s : f32
+  } -> tensor<4096x64xf32>
+  %t = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4096x64xf32>) outs(%zr : tensor<4096xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %s = arith.addf %i, %o : f32
+    linalg.yield %s : f32
+  } -> tensor<4096xf32>
+  return %t : tensor<4096xf32>
+}

@@ -116,8 +116,7 @@ func.func @no_rewrite_element_of_a_mask(%t: tensor<4xi1>) -> i1 {
 
 // As of a complex quotient whose numerator is a number: is it infinite, and the divisor finite?
 // CHECK-LABEL: @mask_that_constants_decide
-// CHECK: %[[F:.*]] = arith.constant false
-// CHECK: %[[N:.*]] = linalg.fill ins(%[[F]] : i1)
+// CHECK: %[[N:.*]] = arith.constant dense<false> : tensor<4xi1>
 // CHECK-NOT: arith.andi
 // CHECK: return %[[N]]
 func.func @mask_that_constants_decide(%x: tensor<4xi1>) -> tensor<4xi1> {
@@ -143,11 +142,29 @@ func.func @mask_that_constants_decide(%x: tensor<4xi1>) -> tensor<4xi1> {
 
 #m = affine_map<(m) -> (m)>
 
+// CHECK-LABEL: @mask_of_a_dynamic_size
+// CHECK: %[[F:.*]] = arith.constant false
+// CHECK: %[[N:.*]] = linalg.fill ins(%[[F]] : i1)
+// CHECK: return %[[N]]
+func.func @mask_of_a_dynamic_size(%x: tensor<?xi1>, %d: index) -> tensor<?xi1> {
+  %false = arith.constant false
+  %e = tensor.empty(%d) : tensor<?xi1>
+  %f = linalg.fill ins(%false : i1) outs(%e : tensor<?xi1>) -> tensor<?xi1>
+  %n = linalg.generic {indexing_maps = [#m, #m, #m], iterator_types = ["parallel"]} ins(%f, %x : tensor<?xi1>, tensor<?xi1>) outs(%e : tensor<?xi1>) {
+  ^bb0(%i: i1, %j: i1, %o: i1):
+    %g = arith.andi %i, %j : i1
+    linalg.yield %g : i1
+  } -> tensor<?xi1>
+  return %n : tensor<?xi1>
+}
+
+// -----
+
+#m = affine_map<(m) -> (m)>
+
 // CHECK-LABEL: @masks_of_two_constants
-// CHECK: %[[T:.*]] = arith.constant true
-// CHECK: %[[N:.*]] = linalg.fill ins(%[[T]] : i1)
-// CHECK: %[[U:.*]] = arith.constant true
-// CHECK: %[[O:.*]] = linalg.fill ins(%[[U]] : i1)
+// CHECK: %[[N:.*]] = arith.constant dense<true> : tensor<4xi1>
+// CHECK: %[[O:.*]] = arith.constant dense<true> : tensor<4xi1>
 // CHECK: return %[[N]], %[[O]]
 func.func @masks_of_two_constants(%x: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi1>) {
   %true = arith.constant true
@@ -199,4 +216,44 @@ func.func @no_rewrite_undecided_masks(%v: tensor<4xf32>) -> (tensor<4xi1>, tenso
     linalg.yield %g : i1
   } -> tensor<4xi1>
   return %a, %n : tensor<4xi1>, tensor<4xi1>
+}
+
+// -----
+
+// A branch that is always taken is no branch: PyTorch's recurrent layers ask for a first iteration.
+// CHECK-LABEL: @taken
+// CHECK-NOT: scf.if
+// CHECK: math.absf
+// CHECK-NOT: math.exp
+// CHECK: return
+#s = affine_map<() -> ()>
+#m = affine_map<(m) -> (m)>
+util.global private @steps = dense<9> : tensor<i64>
+func.func @taken(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %zero = arith.constant 0 : i64
+  %n = util.global.load immutable @steps : tensor<i64>
+  %e = tensor.empty() : tensor<i1>
+  %t = linalg.generic {indexing_maps = [#s, #s], iterator_types = []} ins(%n : tensor<i64>) outs(%e : tensor<i1>) {
+  ^bb0(%i: i64, %o: i1):
+    %g = arith.cmpi sgt, %i, %zero : i64
+    linalg.yield %g : i1
+  } -> tensor<i1>
+  %c = tensor.extract %t[] : tensor<i1>
+  %em = tensor.empty() : tensor<4xf32>
+  %r = scf.if %c -> (tensor<4xf32>) {
+    %y = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%em : tensor<4xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.absf %i : f32
+      linalg.yield %v : f32
+    } -> tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  } else {
+    %y = linalg.generic {indexing_maps = [#m, #m], iterator_types = ["parallel"]} ins(%x : tensor<4xf32>) outs(%em : tensor<4xf32>) {
+    ^bb0(%i: f32, %o: f32):
+      %v = math.exp %i : f32
+      linalg.yield %v : f32
+    } -> tensor<4xf32>
+    scf.yield %y : tensor<4xf32>
+  }
+  return %r : tensor<4xf32>
 }

@@ -113,7 +113,7 @@ func.func @no_fusion_single_op(%x: tensor<8x16xf32>) -> tensor<8x16xf32> {
 // CHECK-LABEL: @no_fusion_epilogue_of_a_matmul
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
-// WHY-DAG: the op is the epilogue of a contraction
+// WHY-DAG: the op is next to a contraction
 #mn = affine_map<(m, n) -> (m, n)>
 func.func @no_fusion_epilogue_of_a_matmul(%a: tensor<8x16xf32>, %b: tensor<16x32xf32>, %u: tensor<8x32xf32>) -> tensor<8x32xf32> {
   %zero = arith.constant 0.0 : f32

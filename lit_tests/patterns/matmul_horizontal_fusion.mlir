@@ -257,7 +257,7 @@ func.func @no_fusion_dynamic_columns(%x: tensor<16x16xf32>, %w0: tensor<16x?xf32
 // Slices would need copies: the function returns them.
 // CHECK-LABEL: @no_fusion_parts_are_copied
 // WHY-LABEL: @no_fusion_parts_are_copied
-// WHY: us slower
+// WHY: slower in the model
 // CHECK-NOT: flow.dispatch.region
 // CHECK: return
 func.func @no_fusion_parts_are_copied(%x: tensor<16x16xf32>) -> (tensor<16x32xf32>, tensor<16x64xf32>) {

@@ -81,7 +81,7 @@ func.func @computed_filter(%x: tensor<1x58x58x64xf32>, %w: tensor<64x3x3x64xf32>
 // CHECK-LABEL: func.func @few_channels
 // CHECK: flow.dispatch.region
 // WHY: winograd_vector_kernel
-// WHY: sums over taps take {{.*}} times as long
+// WHY: sums over taps take less than {{.*}} times as long in the model
 func.func @few_channels(%x: tensor<1x58x58x3xf32>) -> tensor<1x56x56x8xf32> {
   %w = arith.constant dense<1.0> : tensor<8x3x3x3xf32>
   %zero = arith.constant 0.0 : f32

@@ -47,6 +47,7 @@ class _Pair:
       source: the kernel that writes it.
       target: the kernel that reads it.
       roles: roles of the two kernels.
+      moves_axes: whether the second kernel reads and writes tensors in different orders of axes.
       other_path: whether a third kernel is after the first and before the second one.
       refusals: the refusals of passes about the two.
     """
@@ -55,6 +56,7 @@ class _Pair:
     source: FinalKernel
     target: FinalKernel
     roles: tuple[str, str]
+    moves_axes: bool
     other_path: bool
     refusals: Refusals
 
@@ -63,6 +65,7 @@ def record(report: Report, program: FinalProgram) -> None:
     """Writes the kernels of a program and the boundaries between them into its report."""
     found = of_program(program, report.decisions)
     report.kernels, report.boundaries = list(program.kernels), found
+    report.detached = program.detached
 
 
 def of_program(program: FinalProgram, decisions: Sequence[Decision]) -> list[Boundary]:
@@ -82,6 +85,7 @@ def of_program(program: FinalProgram, decisions: Sequence[Decision]) -> list[Bou
             program.kernels[source],
             program.kernels[target],
             (program.roles[source], program.roles[target]),
+            target in program.moving_axes,
             any(source in before[e.source] for e in program.exchanges if e.target == target),
             candidates.of(source, target),
         )
@@ -196,8 +200,11 @@ def _of_spaces(pair: _Pair) -> Why | None:
         return BoundaryReason.COPIED_PART, ""
     if second == roles.GATHER:
         return BoundaryReason.COMPUTED_INDICES, ""
-    if any(name in _RESHAPES for name in exchange.through) and _cuts_differently(exchange, other):
-        return BoundaryReason.RESHAPED, ""
+    if any(name in _RESHAPES for name in exchange.through):
+        if _cuts_differently(exchange, other):
+            return BoundaryReason.RESHAPED, ""
+        if first != roles.REDUCTION and pair.moves_axes:
+            return BoundaryReason.RESHAPED, "the second kernel has its axes in another order"
     if first != roles.REDUCTION and second != roles.OPAQUE and _repeats(exchange, other):
         return BoundaryReason.REPEATED_ELEMENTS, ""
     if second == roles.ELEMENTWISE and not (_repeats(exchange, other) or _same_space(one, other)):
@@ -212,14 +219,21 @@ def _structural(pair: _Pair) -> Why:
         return BoundaryReason.REDUCTION_FIRST, ""
     if pair.roles == (roles.REDUCTION, roles.REDUCTION) and _is_reduced(exchange, one):
         return BoundaryReason.NEXT_REDUCTION, ""
-    if {one.code, other.code} != {IREE}:
-        ours = one if one.code != IREE else other
-        return BoundaryReason.KERNEL_CODE, ours.code
     if exchange.users > 1:
         return BoundaryReason.SEVERAL_USERS, f"{exchange.users} kernels"
-    if (group := next((k for k in (one, other) if k.pass_name is not None), None)) is not None:
-        return BoundaryReason.GROUP_ENDS, group.pass_name or ""
+    kernels = [*zip((one, other), pair.roles, strict=True)]
+    for kernel, role in kernels:
+        # IREE's code for an op that it calls opaque takes no other ops either.
+        if kernel.pass_name not in (None, kernel.code) or _is_our_opaque(kernel, role):
+            return BoundaryReason.GROUP_ENDS, kernel.pass_name or kernel.code
+    if (ours := next((k for k, _ in kernels if k.code != IREE), None)) is not None:
+        return BoundaryReason.KERNEL_CODE, ours.code
     return BoundaryReason.NOT_TAKEN_TOGETHER, ""
+
+
+def _is_our_opaque(kernel: FinalKernel, role: str) -> bool:
+    """Whether a kernel of ours computes an op for which IREE has a code generator of its own."""
+    return kernel.code != IREE and role == roles.OPAQUE
 
 
 def _cuts_differently(exchange: Exchange, reader: FinalKernel) -> bool:

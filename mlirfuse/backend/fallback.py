@@ -307,7 +307,9 @@ class Fallback:
         attempt(
             faults,
             KERNELS,
-            lambda: boundaries.record(report, final_program.read(phases, made, groups)),
+            lambda: boundaries.record(
+                report, final_program.read(phases, made, groups, given=report.places)
+            ),
             None,
         )
 

@@ -2,6 +2,7 @@
 
     flow.dispatch.workgroups { linalg.generic loc(...) }        dispatch-creation: ops and locations
     flow.dispatch @main_dispatch_3::@main_dispatch_3_...(%x)    flow: names, operands, order
+    stream.cmd.dispatch @...::@recurrence_kernel { ro %x[...] }  stream: what waits for it
     hal.executable.export @main_dispatch_3_... count { 8, 1 }   executable-targets: workgroups
 
 The flow phase keeps one executable of equal ones, with the locations of the first. So each dispatch
@@ -15,17 +16,19 @@ import collections
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from iree.compiler import ir
 
 from mlirfuse import cost
-from mlirfuse.backend import tensor_accesses
+from mlirfuse.backend import command_accesses, tensor_accesses
 from mlirfuse.backend.exchanges import Exchange, between
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.core import MlirfuseError
-from mlirfuse.final_kernels import IREE, FinalKernel, Operand
+from mlirfuse.detached_kernels import DetachedKernels
+from mlirfuse.final_kernels import IREE, FinalKernel, Operand, Place
+from mlirfuse.kernels.recurrence.family import PASS_NAME as RECURRENCE
 from mlirfuse.structured.ir import kernel_roles, marks, ops, values
 
 MAX_PRINTED_ELEMENTS = 16
@@ -58,11 +61,15 @@ class FinalProgram:
       kernels: the dispatches of a call, in the order of the program.
       roles: the role of each, a word of `kernel_roles`.
       exchanges: the tensors that they exchange.
+      detached: those that run beside the commands after them; None for none.
+      moving_axes: indices of the kernels that read and write tensors in different orders of axes.
     """
 
     kernels: tuple[FinalKernel, ...]
     roles: tuple[str, ...]
     exchanges: tuple[Exchange, ...]
+    detached: DetachedKernels | None = None
+    moving_axes: frozenset[int] = frozenset()
 
 
 def read(
@@ -70,6 +77,7 @@ def read(
     counted: Statistics,
     groups: Sequence[tuple[str, int]] = (),
     *,
+    given: Collection[Place] = (),
     generated: bool = True,
 ) -> FinalProgram:
     """The dispatches of a call of the program, and the tensors between them.
@@ -78,6 +86,8 @@ def read(
       folder: the folder of `flags`.
       counted: the statistics of the same compilation.
       groups: pass and match of each group, in the order of the groups' marks.
+      given: locations and layers of the ops that IREE was given; without them the ops that it
+        merged into others are not named.
       generated: whether the compilation went on to code; without it workgroups are not known.
 
     Raises:
@@ -89,12 +99,16 @@ def read(
     with ir.Context() as context:
         context.allow_unregistered_dialects = True
         formed, final = (_parsed(_phase(folder, name)) for name in ("dispatch-creation", "flow"))
-        reader = _Reader(formed, final, groups, workgroups)
+        reader = _Reader(formed, final, groups, workgroups, given)
         try:
             found = reader.program()
+            names = {kernel.name for kernel in found.kernels if kernel.code == RECURRENCE}
+            detached = None
+            if generated and names:
+                detached = command_accesses.detached(_parsed(_phase(folder, "stream")), names)
         finally:
             ops.clear_caches()
-    return _scheduled(found, counted.names)
+    return dataclasses.replace(_scheduled(found, counted.names), detached=detached)
 
 
 def formed(folder: Path) -> ir.Module:
@@ -138,6 +152,7 @@ def _scheduled(found: FinalProgram, names: Sequence[str]) -> FinalProgram:
             for e in found.exchanges
             if e.source in kept and e.target in kept
         ),
+        moving_axes=frozenset(kept[index] for index in found.moving_axes if index in kept),
     )
 
 
@@ -199,12 +214,14 @@ class _Reader:
       final: the module after flow.
       groups: pass and match of each group.
       workgroups: executable and entry point -> number of workgroups; see `_workgroups`.
+      given: locations and layers of the ops that IREE was given.
     """
 
     formed: ir.Module
     final: ir.Module
     groups: Sequence[tuple[str, int]]
     workgroups: dict[tuple[str, str], tuple[int, ...]]
+    given: Collection[Place]
 
     def program(self) -> FinalProgram:
         """The kernels of all functions, without initializers."""
@@ -215,6 +232,7 @@ class _Reader:
         bodies = self._bodies()
         found: list[FinalKernel] = []
         roles: list[str] = []
+        moving: set[int] = set()
         indices: dict[ir.Operation, int] = {}
         exchanges: list[Exchange] = []
         for function in ops.functions(self.final):
@@ -226,10 +244,14 @@ class _Reader:
             for call, origin in zip(calls, before, strict=True):
                 source = origin.op if origin is not None else bodies.get(_executable(call.op))
                 indices[call.op] = len(found)
+                if source is not None and any(map(kernel_roles.moves_axes, _members(source))):
+                    moving.add(len(found))
                 found.append(self._kernel(symbol, call, source))
                 roles.append(_role(call.op if source is None else source))
             exchanges += between(function, indices)
-        return FinalProgram(tuple(found), tuple(roles), tuple(exchanges))
+        return FinalProgram(
+            tuple(found), tuple(roles), tuple(exchanges), moving_axes=frozenset(moving)
+        )
 
     def _bodies(self) -> dict[str, ir.Operation]:
         """Name of an executable -> the executable, with the ops of its first dispatch."""
@@ -243,9 +265,7 @@ class _Reader:
         op = call.op
         name = _entry(op)
         members = [] if source is None else _members(source)
-        places = [
-            place for member in members for place in marks.sources(_name(member), member.location)
-        ]
+        places = [place for member in members for place in _sources(member, self.given)]
         attributes = op.attributes if source is None else source.attributes
         named = marks.KERNEL_ATTRIBUTE in attributes
         code = attributes[marks.KERNEL_ATTRIBUTE].value if named else IREE
@@ -277,6 +297,7 @@ class _Reader:
             workgroups=self._workgroups(op),
             calls=1 if call.always else None,
             layers=tuple(place.layer for place in places),
+            executable=_executable(op),
         )
 
     def _workgroups(self, call: ir.Operation) -> tuple[int, ...] | None:
@@ -316,6 +337,23 @@ def _name(member: ir.Operation) -> str:
     """The name of an op, or of the op of the model that a store comes from."""
     is_store = member.name == tensor_accesses.STORE
     return tensor_accesses.copy_name(member) if is_store else member.name
+
+
+def _sources(member: ir.Operation, given: Collection[Place]) -> Iterator[marks.Source]:
+    """The ops of the model that an op in a dispatch stands for.
+
+    IREE merges elementwise ops into their user, which keeps its own location; the arithmetic in its
+    body keeps those of the merged ops. In MLIR text arithmetic has locations that no op has.
+    """
+    own = marks.sources(_name(member), member.location)
+    known = {(source.place, source.layer) for source in own}
+    for scalar in ops.nested_ops(member) if given and ops.is_generic(member) else ():
+        for merged in marks.sources(member.name, scalar.location):
+            place = (merged.place, merged.layer)
+            if place in given and place not in known:
+                known.add(place)
+                yield merged
+    yield from own
 
 
 def _role(source: ir.Operation) -> str:

@@ -7,6 +7,7 @@ from mlirfuse.builders.regions import (
     fuse,
     make_room,
     own_copies,
+    replace_by_body,
     ungroup,
 )
 from mlirfuse.builders.tensors import (
@@ -55,6 +56,7 @@ __all__ = [
     "own_copies",
     "product",
     "renumbered",
+    "replace_by_body",
     "replace_collapsed",
     "replace_expanded",
     "scalar",

@@ -24,6 +24,9 @@ from mlirfuse.structured.ir import ops
 
 _CONVERSIONS = frozenset({"arith.sitofp", "arith.uitofp"})
 
+_CASTS = frozenset({"arith.extf", "arith.truncf"})
+"""Casts from bf16; IREE's to an 8-bit float is one back to f32 first."""
+
 _HALF_BELOW = 0x7FFF
 """A unit less than half of the last place that bf16 keeps of f32."""
 
@@ -66,14 +69,14 @@ def keep_rounding(module: ir.Module, *, every: bool) -> bool:
 
     Args:
       module: the module of a CPU.
-      every: whether all of them are rewritten, or those alone whose results are cast back.
+      every: whether all of them are rewritten, or those alone whose results are cast again.
     """
     found = [
         op
         for op in ops.nested_ops(module.operation)
         if op.name == "arith.truncf"
         and element_of(op.results[0].type) == "bf16"
-        and (every or _is_cast_back(op.results[0]))
+        and (every or _is_cast_again(op.results[0]))
     ]
     for op in found:
         with ir.InsertionPoint(op), op.location:
@@ -82,11 +85,11 @@ def keep_rounding(module: ir.Module, *, every: bool) -> bool:
     return bool(found)
 
 
-def _is_cast_back(value: ir.Value) -> bool:
-    """Whether an op widens a number, in its body or in that of a reader of its tensor."""
+def _is_cast_again(value: ir.Value) -> bool:
+    """Whether an op casts a number, in its body or in that of a reader of its tensor."""
     for use in value.uses:
         user = use.owner
-        if user.name == "arith.extf":
+        if user.name in _CASTS:
             return True
         generic = user.parent.operation if user.name == "linalg.yield" else None
         if generic is None or not ops.is_generic(generic):
@@ -94,7 +97,7 @@ def _is_cast_back(value: ir.Value) -> bool:
         for read in generic.results[use.operand_number].uses:
             reader = read.owner
             if ops.is_generic(reader) and any(
-                inner.owner.name == "arith.extf"
+                inner.owner.name in _CASTS
                 for inner in ops.body(reader).arguments[read.operand_number].uses
             ):
                 return True

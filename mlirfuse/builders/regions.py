@@ -63,12 +63,22 @@ def fuse(match: Match, ctx: PassContext) -> ir.Operation:
 
 def ungroup(region: ir.Operation) -> None:
     """Puts the ops of a region before it, in its block, and erases it."""
-    held = [view.operation for view in region.regions[0].blocks[0].operations]
-    for op in held[:-1]:
-        op.move_before(region)
-    for result, value in zip(region.results, list(held[-1].operands), strict=True):
+    replace_by_body(region, region.regions[0].blocks[0])
+
+
+def replace_by_body(op: ir.Operation, body: ir.Block) -> None:
+    """Puts the ops of one of an op's blocks before it, and erases it.
+
+    Args:
+      op: the op.
+      body: the block, whose terminator has the op's results.
+    """
+    held = [view.operation for view in body.operations]
+    for inner in held[:-1]:
+        inner.move_before(op)
+    for result, value in zip(op.results, list(held[-1].operands), strict=True):
         result.replace_all_uses_with(value)
-    region.erase()
+    op.erase()
 
 
 def enclosing(op: ir.Operation | None) -> ir.Operation | None:

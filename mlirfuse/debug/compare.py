@@ -101,7 +101,7 @@ def compare(
         dtype = dtype_name(ours)
         largest, norm = errors(ours, exact)
         unfused_error = None if reference is None else errors(theirs, exact)[0]
-        allowed = TOLERANCES[numerics].get(dtype, 0.0) if tolerance is None else tolerance
+        allowed = _allowed(numerics, dtype, tolerance)
         if unfused_error is not None and np.isfinite(unfused_error):
             allowed = max(allowed, MAX_RATIO_TO_UNFUSED * unfused_error)
         against = "unfused" if reference is None else "float64"
@@ -141,7 +141,6 @@ def with_framework(
         same = dtype == (kind.replace("f64", "f32") if demoted else kind)
         got = result if result.dtype == wanted.dtype else result.view(numpy_dtype(dtype))
         errors_found = errors(got, wanted) if same or demoted else (np.inf, np.inf)
-        allowed = TOLERANCES[Numerics.PRECISION_CHANGING].get(dtype, 0.0)
         name = f"result {index}" if same else f"result {index}, {kind} in {framework}"
         found.append(
             Difference(
@@ -150,10 +149,18 @@ def with_framework(
                 framework,
                 *errors_found,
                 None,
-                allowed if tolerance is None else tolerance,
+                _allowed(Numerics.PRECISION_CHANGING, dtype, tolerance),
             )
         )
     return found
+
+
+def _allowed(numerics: Numerics, dtype: str, tolerance: float | None) -> float:
+    """The allowed error of a result; a complex one has that of its parts."""
+    if tolerance is not None:
+        return tolerance
+    part = dtype.removeprefix("complex<").removesuffix(">")
+    return TOLERANCES[numerics].get(part, 0.0)
 
 
 def errors(got: Array, wanted: Array) -> tuple[float, float]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mlirfuse import targets
 from mlirfuse.core import CompileFailedError
 from mlirfuse.debug import traced_call
-from mlirfuse.explain.printing import place
+from mlirfuse.explain.printing import layer_name, place
 from mlirfuse.final_kernels import FinalKernel
 from mlirfuse.runtime.inputs import Array, random_inputs
 from mlirfuse.support import module_process
@@ -173,7 +173,7 @@ def _placed(
 
 def _where(kernel: FinalKernel) -> str:
     """The layers of a kernel and its last source line."""
-    names = list(dict.fromkeys(name.replace("/", ".") for name in kernel.layers if name))
+    names = list(dict.fromkeys(layer_name(name) for name in kernel.layers if name))
     layers = ", ".join(names)
     if names and not all(kernel.layers):
         layers += " and ops outside of layers,"

@@ -1,7 +1,8 @@
 """The float64 reference of a module at global-optimization level, computed on the CPU.
 
-Every f16, bf16 and f32 becomes f64; casts between them vanish. IREE lacks some functions in f64:
-`tanh` is expressed by `exp`, the others are computed in f32 and widened.
+Every f16, bf16 and f32 becomes f64, also as the parts of complex numbers; casts between them
+vanish. The module may be one for a GPU: at this level only its device tells it from one for the
+CPU.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from iree.compiler import ir
 
 from mlirfuse import targets
 from mlirfuse.backend.compiler import Compiler
+from mlirfuse.builders.tensors import dynamic_sizes, empty, generic, scalar
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
 from mlirfuse.runtime import isolated
 from mlirfuse.runtime.arrays import dtype_name, numpy_dtype
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Signature
+from mlirfuse.structured.ir import ops
 from mlirfuse.support import temporary
 from mlirfuse.support.signature import TensorSpec
 
@@ -33,14 +36,8 @@ MAX_MODULE_BYTES = 1 << 28
 _NARROW = re.compile(r"(?<![a-z])(?:bf16|f16|f32)(?![\w])|(?<=x)(?:bf16|f16|f32)(?![\w])")
 
 _CASTS = frozenset({"arith.extf", "arith.truncf"})
-_BITCASTS = frozenset({"arith.bitcast", "tensor.bitcast", "iree_tensor_ext.bitcast"})
-
-_NO_F64 = frozenset(
-    f"math.{name}"
-    for name in (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt"),
-        *("cos", "cosh", "erf", "erfc", "sin", "sinh", "tan"),
-    )
+_BITCASTS = frozenset(
+    {"arith.bitcast", "complex.bitcast", "tensor.bitcast", "iree_tensor_ext.bitcast"}
 )
 
 
@@ -50,16 +47,14 @@ def results(
     """Calls a module's function in float64.
 
     Args:
-      source: file of the module, at global-optimization level, for the CPU.
+      source: file of the module, at global-optimization level, for any target.
       inputs: arguments; floats are widened.
       signature: signature of the function before widening.
-      compiler: compiler of the tested program, for its target and time limit.
+      compiler: compiler of the tested program, for its time limit.
 
     Raises:
       MlirfuseError: the module cannot be widened, or IREE cannot compile or run it in float64.
     """
-    if compiler.target.name != "cpu":
-        raise MlirfuseError(f"a program for {compiler.target} is not compiled for the CPU")
     if source.stat().st_size > MAX_MODULE_BYTES:
         raise MlirfuseError(f"the model is larger than {MAX_MODULE_BYTES >> 20} MiB")
     with temporary.folder("mlirfuse-") as name:
@@ -71,7 +66,7 @@ def results(
         program = Path(name, "wide.vmfb")
         plain = Compiler(targets.parse("cpu"), FusionOptions(), compiler.timeout)
         plain.generate(wide, program, fused=False)
-        values = [v.astype(np.float64) if dtype_name(v) in _TYPES else v for v in inputs]
+        values = [v.astype(numpy_dtype(_wide(dtype_name(v)))) for v in inputs]
         widths = Signature(
             signature.function, _wide_specs(signature.inputs), _wide_specs(signature.outputs)
         )
@@ -81,26 +76,30 @@ def results(
 
 
 def _wide_specs(specs: Sequence[TensorSpec]) -> tuple[TensorSpec, ...]:
-    return tuple(dataclasses.replace(s, dtype="f64") if s.dtype in _TYPES else s for s in specs)
+    return tuple(dataclasses.replace(s, dtype=_wide(s.dtype)) for s in specs)
 
 
-_TYPES = frozenset({"f16", "bf16", "f32"})
+def _wide(dtype: str) -> str:
+    """The element type that takes the place of one, by its name."""
+    return _NARROW.sub("f64", dtype)
 
 
 def widened(module: ir.Module) -> ir.Module:
-    """A copy of the module in which every narrow float is an f64.
+    """A copy of the module, for no device yet, in which every narrow float is an f64.
 
     Raises:
-      MlirfuseError: it uses the bits of a float, or has constants that cannot be read.
+      MlirfuseError: it uses the bits of complex numbers, or has constants that cannot be read.
     """
     with module.context, ir.Location.unknown():
         made = ir.Module.create()
         work = _Widen(_resources(module))
         for name in module.operation.attributes:
-            made.operation.attributes[name] = module.operation.attributes[name]
+            if name != _DEVICE:
+                made.operation.attributes[name] = module.operation.attributes[name]
         with ir.InsertionPoint(made.body):
             for op in module.body.operations:
-                work.copy(op.operation)
+                if not _is_device(op.operation):
+                    work.copy(op.operation)
         try:
             made.operation.verify()
         except ir.MLIRError as error:
@@ -109,6 +108,15 @@ def widened(module: ir.Module) -> ir.Module:
             )
             raise MlirfuseError(f"the model has no float64 form: {message}") from error
         return made
+
+
+_DEVICE = "stream.affinity.default"
+"""Attribute that names the device of a module or a global."""
+
+
+def _is_device(op: ir.Operation) -> bool:
+    """Whether an op of the module is the global of a device."""
+    return op.name == "util.global" and str(op.attributes["type"]) == "!hal.device"
 
 
 _RESOURCE = re.compile(r'^\s*(?P<name>[\w.$-]+|"[^"]*"): "0x(?P<hex>[0-9A-Fa-f]*)"', re.MULTILINE)
@@ -150,7 +158,7 @@ class _Widen:
                 [self.type(t) for t in kind.inputs], [self.type(t) for t in kind.results]
             )
         if isinstance(kind, ir.ComplexType):
-            raise MlirfuseError(f"the model has values of type {kind}")
+            return ir.ComplexType.get(self.type(kind.element_type))
         return kind
 
     def attribute(self, value: ir.Attribute) -> ir.Attribute:
@@ -173,25 +181,29 @@ class _Widen:
 
     def _dense(self, value: Any) -> ir.Attribute:
         kind = value.type
-        if kind.element_type not in self.narrow:
-            return value
         wide = self.type(kind)
+        if wide == kind:
+            return value
+        element = kind.element_type
+        if isinstance(element, ir.ComplexType):
+            return _complex(_from_text(str(value), str(element.element_type)), wide)
         if value.is_splat:
             number = ir.FloatAttr.get(self.wide, ir.FloatAttr(value.get_splat_value()).value)
             return ir.DenseElementsAttr.get_splat(wide, number)
         # The bindings have no buffer of bf16.
-        bf16 = kind.element_type == self.narrow[2]
+        bf16 = element == self.narrow[2]
         numbers = _from_text(str(value)) if bf16 else np.asarray(value).astype(np.float64)
         return ir.DenseElementsAttr.get(numbers.reshape(kind.shape), type=wide)
 
     def _resource(self, value: ir.Attribute, name: str) -> ir.Attribute:
         kind = ir.RankedTensorType(value.type)
-        if kind.element_type not in self.narrow:
+        if self.type(kind) == kind:
             return value
         if name not in self.resources:
             raise MlirfuseError(f"the data of the constant {name} cannot be read")
-        numbers = np.frombuffer(self.resources[name], numpy_dtype(str(kind.element_type)))
-        wide = numbers.astype(np.float64).reshape(kind.shape)
+        element = str(kind.element_type)
+        numbers = np.frombuffer(self.resources[name], numpy_dtype(element))
+        wide = numbers.astype(numpy_dtype(_wide(element))).reshape(kind.shape)
         return ir.DenseResourceElementsAttr.get_from_buffer(wide, f"{name}_f64", self.type(kind))
 
     def copy(self, op: ir.Operation) -> None:
@@ -200,13 +212,8 @@ class _Widen:
         if op.name in _CASTS and self.type(op.operands[0].type) == kinds[0]:
             self.values[op.results[0]] = operands[0]
             return
-        if op.name in _BITCASTS and self.type(op.operands[0].type) != op.operands[0].type:
-            raise MlirfuseError(f"the model uses the bits of a float ({op.name})")
-        if op.name == "math.tanh":
-            self.values[op.results[0]] = _tanh(operands[0])
-            return
-        if op.name in _NO_F64:
-            self.values[op.results[0]] = self._in_f32(op.name, operands)
+        if op.name in _BITCASTS and not _same_part(op.operands[0], op.results[0]):
+            self._bitcast(op, operands)
             return
         if len(op.successors) > 0:
             raise MlirfuseError(f"the model branches ({op.name})")
@@ -214,7 +221,7 @@ class _Widen:
             op.name,
             results=kinds,
             operands=operands,
-            attributes={n: self.attribute(op.attributes[n]) for n in op.attributes},
+            attributes={n: self.attribute(op.attributes[n]) for n in op.attributes if n != _DEVICE},
             regions=len(op.regions),
             loc=op.location,
         )
@@ -229,58 +236,73 @@ class _Widen:
                     for nested in block.operations:
                         self.copy(nested.operation)
 
-    def _in_f32(self, name: str, operands: Sequence[ir.Value]) -> ir.Value:
-        single = ir.F32Type.get()
-        kinds = [single if t.type == self.wide else _with_element(t.type, single) for t in operands]
-        narrow = [_op("arith.truncf", k, v) for k, v in zip(kinds, operands, strict=True)]
-        return _op("arith.extf", operands[0].type, _op(name, kinds[0], *narrow))
+    def _bitcast(self, op: ir.Operation, operands: list[ir.Value]) -> None:
+        """The bits of a float are those of its own type, to which it is rounded."""
+        source, result = op.operands[0].type, op.results[0].type
+        made = ir.Operation.create(
+            op.name,
+            results=[result],
+            operands=[_converted("arith.truncf", operands[0], source), *operands[1:]],
+            attributes={n: op.attributes[n] for n in op.attributes},
+            loc=op.location,
+        )
+        wide = _converted("arith.extf", made.results[0], self.type(result))
+        self.values[op.results[0]] = wide
+
+
+def _same_part(value: ir.Value, result: ir.Value) -> bool:
+    """Whether both have the same floats, alone or as the parts of complex numbers."""
+    one, other = (ops.element_type(v).removeprefix("complex<").rstrip(">") for v in (value, result))
+    return one == other
+
+
+def _converted(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
+    """A float, or each one of a tensor, converted to the element type of another type.
+
+    Raises:
+      MlirfuseError: they are complex.
+    """
+    if value.type == kind:
+        return value
+    tensor = isinstance(kind, ir.RankedTensorType)
+    element = kind.element_type if tensor else kind
+    if isinstance(element, ir.ComplexType):
+        raise MlirfuseError("the model uses the bits of complex numbers")
+    if not tensor:
+        return scalar(name, [value], str(element))
+    identity = tuple(range(kind.rank))
+    return generic(
+        [value],
+        [empty(ops.shape(value), str(element), dynamic_sizes(value))],
+        [identity, identity],
+        ["parallel"] * kind.rank,
+        lambda arguments: [scalar(name, arguments[:1], str(element))],
+    ).results[0]
 
 
 _DENSE_BYTES = re.compile(r'dense<"0x(?P<hex>[0-9A-Fa-f]*)">')
 _DENSE_NUMBER = re.compile(r"0x[0-9A-Fa-f]+|-?\d[\d.]*(?:[eE][-+]?\d+)?")
 
 
-def _from_text(text: str) -> Array:
-    """The values of a printed bf16 constant; infinities and NaNs are printed as bits."""
-    bf16 = numpy_dtype("bf16")
+def _from_text(text: str, element: str = "bf16") -> Array:
+    """The numbers of a printed constant, in order; infinities and NaNs are printed as bits."""
+    kind = numpy_dtype(element)
     if found := _DENSE_BYTES.match(text):
-        return np.frombuffer(bytes.fromhex(found["hex"]), bf16).astype(np.float64)
+        return np.frombuffer(bytes.fromhex(found["hex"]), kind).astype(np.float64)
     words = _DENSE_NUMBER.findall(text.rpartition("> : ")[0])
+    bits = np.dtype(f"u{kind.itemsize}")
     return np.array(
         [
-            np.uint16(int(w, 16)).view(bf16).astype(np.float64) if w[:2] == "0x" else float(w)
+            bits.type(int(w, 16)).view(kind).astype(np.float64) if w[:2] == "0x" else float(w)
             for w in words
         ]
     )
 
 
+def _complex(parts: Array, kind: ir.Type) -> ir.Attribute:
+    """The constant of complex numbers in f64, from their parts in order; one number is a splat."""
+    return ir.Attribute.parse(f'dense<"0x{parts.tobytes().hex()}"> : {kind}')
+
+
 def _names(attributes: ir.DictAttr) -> list[str]:
     return [attributes[i].name for i in range(len(attributes))]
-
-
-def _with_element(kind: ir.Type, element: ir.Type) -> ir.Type:
-    tensor = ir.RankedTensorType(kind)
-    return ir.RankedTensorType.get(tensor.shape, element, tensor.encoding)
-
-
-def _op(name: str, kind: ir.Type, *operands: ir.Value) -> ir.Value:
-    return ir.Operation.create(name, results=[kind], operands=list(operands)).results[0]
-
-
-def _tanh(value: ir.Value) -> ir.Value:
-    """`2 / (1 + exp(-2 x)) - 1`, which does not overflow to NaN and is more precise than f32."""
-    kind = value.type
-    one, two, minus = (_number(kind, n) for n in (1.0, 2.0, -2.0))
-    power = _op("math.exp", kind, _op("arith.mulf", kind, value, minus))
-    quotient = _op("arith.divf", kind, two, _op("arith.addf", kind, one, power))
-    return _op("arith.subf", kind, quotient, one)
-
-
-def _number(kind: ir.Type, number: float) -> ir.Value:
-    element = ir.F64Type.get()
-    value: ir.Attribute = ir.FloatAttr.get(element, number)
-    if isinstance(kind, ir.RankedTensorType):
-        value = ir.DenseElementsAttr.get_splat(kind, value)
-    return ir.Operation.create(
-        "arith.constant", results=[kind], attributes={"value": value}
-    ).results[0]

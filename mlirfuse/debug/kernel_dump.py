@@ -13,8 +13,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 
 if TYPE_CHECKING:
+    from mlirfuse.profiling.kernel_profile import KernelProfile
     from mlirfuse.profiling.measured import Measured
     from mlirfuse.targets.base import Target
 
@@ -44,14 +46,14 @@ def dumping(target: str | Target, folder: Path) -> Target:
     return dataclasses.replace(found, flags=(*found.flags, f"{_FLAG}={folder}"))
 
 
-def write(dumped: Path, profile: Measured, folder: Path, program: str) -> list[Path]:
+def write(dumped: Path, profile: Measured, folder: Path, call: Sequence[str]) -> list[Path]:
     """Sorts IREE's files by kernel.
 
     Args:
       dumped: IREE's files of a program, compiled for a target of `dumping`.
       profile: the profile of the program, in whose order the folders are.
       folder: an existing folder, in which each kernel gets one.
-      program: name of the program in the command lines for other profilers.
+      call: the command that calls the program, for the command lines of other profilers.
 
     Returns:
       The folders, in order.
@@ -69,34 +71,45 @@ def write(dumped: Path, profile: Measured, folder: Path, program: str) -> list[P
         made.append(own)
         entry = kernel.to_dict()
         if profile.capture.device.startswith("cuda"):
-            entry["ncu"] = _ncu(kernel.name, program)
+            entry["ncu"] = _ncu(kernel, call)
         (own / "kernel.json").write_text(f"{json.dumps(entry, indent=1)}\n", encoding="utf-8")
-        if kernel.name in triton:
-            (own / "source.py").write_text(triton[kernel.name], encoding="utf-8")
-        for name, text in _code(kernel.name, texts):
+        for name, text in _code(kernel, texts):
             (own / name).write_text(text, encoding="utf-8")
+            if (source := triton.get(text.encode())) is not None:
+                (own / "source.py").write_text(source, encoding="utf-8")
         for path in dumped.glob("*.spv"):
             if path.stem.endswith(f"_{kernel.name}"):
                 shutil.copyfile(path, own / "kernel.spv")
     return made
 
 
-def _ncu(name: str, program: str) -> str:
+def _ncu(kernel: KernelProfile, call: Sequence[str]) -> str:
     """The command line of NVIDIA's profiler for one kernel."""
-    return f"ncu --set full --kernel-name={name} mlirfuse-run {program}"
+    launches = (f"--launch-skip={kernel.launch}", f"--launch-count={kernel.calls}")
+    return shlex.join(["ncu", "--set", "full", f"--kernel-name={kernel.name}", *launches, *call])
 
 
-def _code(name: str, texts: dict[Path, str]) -> list[tuple[str, str]]:
-    """File name and text of each form of a kernel's code."""
+def _code(kernel: KernelProfile, texts: dict[Path, str]) -> list[tuple[str, str]]:
+    """File name and text of each form of a kernel's code.
+
+    A file of the kernel's executable comes before others that have its name: several executables
+    have an entry point of one name, and some files are of all executables together.
+    """
+    name = kernel.name
     word = re.compile(rf'@"?{re.escape(name)}"?(?![\w$.])')
-    found = []
+    executable = re.compile(rf"(?:^|_){re.escape(kernel.executable)}(?:_(?!\d)|$)")
+    found: dict[str, tuple[bool, str]] = {}
     for path, text in texts.items():
         if path.stem.endswith("_benchmark") or not _mentions(path, word, name, text):
             continue
         made = _form(path, name, text)
-        if made is not None:
-            found.append(made)
-    return found
+        if made is None:
+            continue
+        file, part = made
+        own = bool(kernel.executable) and executable.search(path.stem) is not None
+        if file not in found or own or not found[file][0]:
+            found[file] = (own, part)
+    return [(file, part) for file, (_, part) in found.items()]
 
 
 def _mentions(path: Path, word: re.Pattern[str], name: str, text: str) -> bool:

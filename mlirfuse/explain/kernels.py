@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from mlirfuse.boundaries import Boundary, BoundaryReason
 from mlirfuse.core import Decision, Reason, Report
-from mlirfuse.explain.printing import byte_size, place, printable
+from mlirfuse.explain.printing import byte_size, layer_name, place, printable
 from mlirfuse.final_kernels import IREE, FinalKernel, Operand, moved_bytes
 
 _COLUMNS = ("#", "kernel", "code", "workgroups", "bytes", "flops")
@@ -33,16 +33,12 @@ def op_runs(item: FinalKernel | Decision) -> list[str]:
     lines = []
     entries = itertools.zip_longest(item.op_names, item.ops, item.layers)
     for (name, location, layer), run in itertools.groupby(entries):
-        count, part, at = len(list(run)), _dotted(layer or ""), location or "?"
+        count, part, at = len(list(run)), layer_name(layer or ""), location or "?"
         where = "" if at == "-" or (part and at.endswith(f":{part}")) else at
         parts = [name or "?", f"at {where}" if where else "", f"({part})" if part else ""]
         times = f" (x{count})" if count > 1 else ""
         lines.append(place(" ".join(filter(None, parts)) + times))
     return lines
-
-
-def _dotted(layer: str) -> str:
-    return layer.replace("/", ".")
 
 
 def tensor(operand: Operand) -> str:

@@ -127,7 +127,7 @@
     }
     if (counts.length) {
       cards.push(h("div", { class: "card" }, h("h2", {}, "Dispatches ", h("small", {}, "kernels launched by a call")),
-        meters(counts, (n) => String(n))));
+        meters(counts.map(([name, n]) => [name === "kernels" ? "code of ours" : name, n]), (n) => String(n))));
     }
     if (cards.length) at("measured").append(h("div", { class: "halves" }, cards));
   }

@@ -86,7 +86,7 @@ def html(
         "dispatches": report.dispatches,
         "passes": [dataclasses.asdict(p) for p in report.passes],
         "decisions": [d.to_dict() | {"saving": savings.entry(d)} for d in report.decisions],
-        "savings": {"bytes": savings.total(), "notes": list(savings.notes())},
+        "savings": savings.to_dict(),
         "reasons": {
             r.code: {"text": r.text, "hint": r.hint, "refusal": kind is Reason}
             for kind in (Reason, BoundaryReason)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 
 from mlirfuse.core import Decision, Report, UsageError
-from mlirfuse.explain.printing import printable
+from mlirfuse.explain.printing import layer_name, printable
 from mlirfuse.final_kernels import FinalKernel, Place
 
 _MAX_SUGGESTIONS = 3
@@ -131,7 +131,7 @@ def _unknown(report: Report, query: str) -> UsageError:
 def _names(entries: Iterable[Decision | FinalKernel]) -> Iterator[str]:
     """The names of layers, ops and kernels."""
     for entry in entries:
-        yield from (layer.replace("/", ".") for layer in entry.layers if layer)
+        yield from (layer_name(layer) for layer in entry.layers if layer)
         yield from entry.op_names
         if isinstance(entry, FinalKernel):
             yield entry.name

@@ -14,14 +14,11 @@ from mlirfuse.explain.printing import byte_size, place, printable
 from mlirfuse.explain.profile_lines import profile_lines
 from mlirfuse.explain.ranking import ranked
 from mlirfuse.explain.savings import Savings
-from mlirfuse.fusion_pass import forms_group
+from mlirfuse.fusion_pass import KERNEL_SUFFIX, forms_group
 from mlirfuse.options.selectors import Selector
 
 _MAX_OPS_SHOWN = 4
 """Ops shown of a refused candidate, and in a row of the table of candidates."""
-
-KERNEL_SUFFIX = "_kernel"
-"""End of the names of passes that generate the code of groups."""
 
 IREE_IS_AS_FAST = (
     "IREE's own code was found to be as fast for such sizes",

@@ -19,6 +19,11 @@ def place(location: str) -> str:
     return printable(_PACKAGES.sub("", location))
 
 
+def layer_name(layer: str) -> str:
+    """The name of a layer as PyTorch and `--why` have it: `blocks.0.norm` for `blocks/0/norm`."""
+    return printable(layer.replace("/", "."))
+
+
 def byte_size(count: int | None) -> str:
     """A size with a binary unit, e.g. `1.5 KiB`; `-` when it is not known."""
     if count is None:

@@ -7,6 +7,7 @@ model's error on the target is known and small, and as ranks elsewhere.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -107,8 +108,21 @@ class Savings:
         return f"times are modelled, and ranks only: {self.error}"
 
     def entry(self, decision: Decision) -> dict[str, Any]:
-        """The saving of a decision for the HTML report."""
+        """The saving of a decision, for JSON and the HTML report."""
         return {"bytes": self.size(decision), "time": self.time(decision)}
+
+    def error_entry(self) -> dict[str, Any] | None:
+        """The error of the model, for JSON; None where it was not measured on the target."""
+        return None if self.error is None else dataclasses.asdict(self.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What all savings have in common, for JSON and the HTML report."""
+        return {
+            "bytes": self.total(),
+            "notes": list(self.notes()),
+            "times": "estimate" if self.in_time else "rank",
+            "model_error": self.error_entry(),
+        }
 
 
 def _traffic(found: Traffic) -> str:

@@ -250,12 +250,30 @@ def _checked(path: Path) -> onnx.ModelProto:
     except onnx.checker.ValidationError:
         # ONNX Runtime takes these, and its tools write them.
         model = onnx.load(str(path))
-        if not contrib.qualify(model) and model.ir_version >= _SEPARATE_INITIALIZERS:
+        qualified, old = contrib.qualify(model), model.ir_version < _SEPARATE_INITIALIZERS
+        open_results = _without_shape(model)
+        if not (qualified or old or open_results):
             raise
         model.ir_version = max(model.ir_version, _SEPARATE_INITIALIZERS)
-        onnx.checker.check_model(model)
+        if open_results:
+            model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        checked = onnx.ModelProto()
+        checked.CopyFrom(model)
+        for value in _without_shape(checked):
+            # Of a result whose shape a repair will tell.
+            value.type.CopyFrom(onnx.helper.make_tensor_type_proto(_elements(value), []))
+        onnx.checker.check_model(checked)
         return model
     return onnx.load(str(path))
+
+
+def _without_shape(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
+    """The results whose shape the file does not state."""
+    return [v for v in model.graph.output if not v.type.tensor_type.HasField("shape")]
+
+
+def _elements(value: onnx.ValueInfoProto) -> int:
+    return int(value.type.tensor_type.elem_type or onnx.TensorProto.FLOAT)
 
 
 def _rewritten(

@@ -105,8 +105,9 @@ def _parameters(plan: Description) -> Iterator[tuple[Description, str]]:
     """One parameter of one op with its default, or another mode."""
     for index, op in enumerate(plan.ops):
         for field in dataclasses.fields(op):
-            modes: tuple[Any, ...] = _MODES.get(op.kind, ())
-            choices = modes if field.name == "mode" else (field.default,)
+            choices: tuple[Any, ...] = (field.default,)
+            if field.name == "mode":
+                choices = _MODES.get(op.kind, ())
             if op.kind == ops.ConvForward.kind and field.name == "padding":
                 choices = (0,)
             if field.name == "kernel":  # one that fits into every image

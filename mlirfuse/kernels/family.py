@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.rounded_products import rounds_products
 from mlirfuse.kernels.plan import Plan
 from mlirfuse.kernels.problem import Problem, Record
 from mlirfuse.targets.base import Target
@@ -69,7 +70,10 @@ class KernelFamily(Generic[A, P, C]):
         analysis = self.analyze(region)
         if analysis is None or isinstance(analysis, NoMatch):
             return analysis
-        return self.plan_analysis(analysis, target, config)
+        planned = self.plan_analysis(analysis, target, config)
+        if isinstance(planned, Plan) and rounds_products(region):
+            return planned.without_contraction()
+        return planned
 
     def plan_alone(self, region: ir.Operation, target: Target) -> Plan | NoMatch | None:
         """Plans one kernel for a region; None for a region that is not of this family.

@@ -219,7 +219,9 @@ def _built(plan: Plan, ctx: PassContext) -> list[Kernel]:
 def _programs(plan: Plan, ctx: PassContext) -> list[Program]:
     """The programs of a plan's kernels, with the target's options."""
     programs = (step.program for step in plan.kernels())
-    return [dataclasses.replace(program, contracts=ctx.target.contracts) for program in programs]
+    if ctx.target.contracts:
+        return list(programs)
+    return [dataclasses.replace(program, contracts=False) for program in programs]
 
 
 def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:

@@ -148,6 +148,12 @@ class Plan:
         """The plans of all its kernels, in the order in which they run."""
         return (self,) if self.before is None else (*self.before.kernels(), self)
 
+    def without_contraction(self) -> Plan:
+        """The same, of kernels that round each product before they add to it."""
+        before = None if self.before is None else self.before.without_contraction()
+        program = dataclasses.replace(self.program, contracts=False)
+        return dataclasses.replace(self, program=program, before=before)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Kernel:

@@ -125,10 +125,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=forget)
 
 
-def sources() -> dict[str, str]:
-    """Name of each kernel that this process keeps -> the Python module that defines it."""
+def sources() -> dict[bytes, str]:
+    """Object code of each kernel that this process has built -> the Python module that defines it.
+
+    Kernels of one family have one name.
+    """
     with _lock:
-        return {program.entry: program.source for program, _ in _built}
+        built = [(program, future) for (program, _), future in _built.items() if future.done()]
+    return {
+        future.result().code: program.source
+        for program, future in built
+        if not future.cancelled() and future.exception() is None
+    }
 
 
 def prefetch(programs: Iterable[Program], arch: str) -> None:

@@ -94,6 +94,7 @@ _NAMES = (
     "row_triton_kernel",
     "row_vector_kernel",
     "scan_fusion",
+    "recurrence_order_rewrite",
     "recurrence_triton_kernel",
     "recurrence_vector_kernel",
     "scan_triton_kernel",

@@ -7,11 +7,11 @@
     %y = flow.dispatch.region { all of it }
 
 Root: a reduction of the rows of a contraction, one of a softmax, of a norm, or a sum. The group is
-that of `axis_reduction_fusion` with the epilogue of the contraction and the contraction itself,
-which nothing else reads, before the patterns of norms take the reductions alone. It is formed where
-the kernel's plan succeeds, and where its modelled time is less than that of two kernels, which
-exchange the product in memory. Static N and K; element types of `matmul_triton_kernel`. Numerics:
-exact.
+that of `axis_reduction_fusion` with the contraction and its epilogue, which nothing else reads, and
+the elementwise ops that compute other operands of the epilogue, before the patterns of norms take
+the reductions alone. It is formed where the kernel's plan succeeds, and where its modelled time is
+less than that of two kernels, which exchange the product in memory. Static N and K; element types
+of `matmul_triton_kernel`. Numerics: exact.
 Source: mlirfuse; epilogues with reductions are those of CUTLASS (`examples/35_gemm_softmax`).
 """
 
@@ -95,7 +95,9 @@ def _with_contraction(members: list[ir.Operation]) -> list[ir.Operation] | None:
                     return None
                 contraction = op
                 found.add(op)
-            elif ops.is_elementwise(op) and fusable_neighbors.is_among_epilogues(op):
+            elif ops.is_elementwise(op) and (
+                fusable_neighbors.is_among_epilogues(op) or fusable_neighbors.feeds_epilogue(op)
+            ):
                 found.add(op)
                 work.append(op)
     return slices.in_order(found) if contraction is not None else None

@@ -8,12 +8,14 @@
     %y = linalg.generic {select %c, %i, nan} ins(%x)   tensor<MxT>
 
 `jnp.var` guards its divisor like this: each call computes the comparison in a dispatch, and the
-host waits for it before it starts the next.
+host waits for it before it starts the next. An `scf.if` on the constant becomes the branch that is
+taken: PyTorch's recurrent layers ask whether there is a first iteration, and nothing around such a
+branch is fused with ops in it.
 
     %m = linalg.generic {cmpf oeq, 1.0, inf}           tensor<MxNxi1>
     %n = linalg.generic {andi} ins(%m, %x)             tensor<MxNxi1>
   becomes
-    %n = linalg.fill ins(false)                        tensor<MxNxi1>
+    %n = arith.constant dense<false>                   tensor<MxNxi1>
 
 A quotient of complex numbers asks its constant operands for infinities like this. IREE folds such
 masks inside a group, whose result is then connected with no other: it refuses the dispatch.
@@ -97,12 +99,35 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Writes the constant."""
     op = match.root
     with ir.InsertionPoint(op), op.location:
-        value = builders.scalar_constant(match.data, "i1")
-        if op.name == "linalg.generic":
-            value = builders.fill(value, ops.inits(op)[0])
+        value = _mask(op, match.data) if op.name == "linalg.generic" else _scalar(match.data)
+    branches = [user for user in ops.users(op.results[0]) if user.name == "scf.if"]
     op.results[0].replace_all_uses_with(value)
     op.erase()
+    for branch in branches:
+        taken = branch.regions[0 if match.data else 1]
+        if len(taken.blocks):
+            builders.replace_by_body(branch, taken.blocks[0])
+        else:
+            branch.erase()
     return ir.OpResult(value).owner
+
+
+def _scalar(decided: bool) -> ir.Value:
+    return builders.scalar_constant(decided, "i1")
+
+
+def _mask(op: ir.Operation, decided: bool) -> ir.Value:
+    """The mask as a constant, of which IREE folds the slices; as a fill where a size is dynamic.
+
+    IREE refuses a dispatch of a fill and a slice of it, as of a mask in front of itself.
+    """
+    kind = op.results[0].type
+    if None in ops.shape(op.results[0]):
+        return builders.fill(_scalar(decided), ops.inits(op)[0])
+    splat = ir.DenseElementsAttr.get_splat(kind, ir.BoolAttr.get(decided))
+    return ir.Operation.create(
+        "arith.constant", results=[kind], attributes={"value": splat}
+    ).results[0]
 
 
 PASS = FusionPass(
@@ -112,5 +137,6 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    inner_first=True,
     source="jax.numpy.var",
 )

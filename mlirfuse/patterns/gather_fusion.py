@@ -12,6 +12,8 @@ elementwise epilogue, as long as only its last op has users elsewhere. A gather 
 transpose is left to IREE, which moves the transpose (one dispatch less). Sizes static or dynamic;
 any element type. Numerics: exact.
 
+Where the result goes into one reduction alone, a kernel computes both (`axis_reduction_fusion`).
+
 The ops around a gather must not be a group without it: IREE, left alone, makes one dispatch of the
 whole chain; `elementwise_fusion`, which groups arithmetic only, made two of it.
 Source: fusion of producers and consumers with XLA's gather.
@@ -23,6 +25,8 @@ from iree.compiler import ir
 
 from mlirfuse.builders import form_region, reshape_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.reduction import grouping
 from mlirfuse.structured.recognize import gathers
 
 
@@ -33,6 +37,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     found = gathers.gathered(root, ctx.target.max_operands)
     if found is None or isinstance(found, NoMatch):
         return found
+    last = found.ops[-1].results[0]
+    if triton_compiler.supports(ctx.target) and grouping.is_read_by_reduction_alone(last):
+        return None  # `axis_reduction_fusion` takes both.
     return Match(root, tuple(found.ops), found)
 
 

@@ -129,7 +129,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     gain = cost.gain(list(match.ops), ctx.target)
     if gain.microseconds > 0:
         return None
-    return NoMatch(Reason.NOT_PROFITABLE, f"{-gain.microseconds:.2f} us slower in the model")
+    return NoMatch(Reason.NOT_PROFITABLE, cost.no_gain(gain.microseconds))
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -192,7 +192,7 @@ def profitable(match: Match, ctx: PassContext) -> NoMatch | None:
     if ctx.target.packed_matmul_tiles and ops.element_type(match.root.operands[1]) == "f32":
         return NoMatch(Reason.NOT_PROFITABLE, "with packed weights each is at the machine's peak")
     gain = _gain(match.data, ctx)
-    return None if gain > 0 else NoMatch(Reason.NOT_PROFITABLE, f"{-gain:.2f} us slower")
+    return None if gain > 0 else NoMatch(Reason.NOT_PROFITABLE, cost.no_gain(gain))
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

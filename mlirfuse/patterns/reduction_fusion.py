@@ -61,10 +61,20 @@ def _reduced(op: ir.Operation) -> tuple[tuple[int | None, ...], int] | None:
 def joins(
     producer: ir.Operation, user: ir.Operation, value: ir.Value, kept: bool
 ) -> NoMatch | None:
-    """The value is read at the leading loops, or broadcast to this user alone."""
-    if ops.is_elementwise(producer):
-        return fusable_neighbors.inlining_refusal(producer, user, value, kept, leading=True)
-    return fusable_neighbors.inlining_refusal(producer, user, value, True, leading=True)
+    """The value is read at the leading loops, or broadcast to this user alone.
+
+    A row's result is complete before it is read, as if it had other users.
+    """
+    refusal = fusable_neighbors.inlining_refusal(producer, user, value, kept, leading=True)
+    if refusal is not None or kept or ops.is_elementwise(producer):
+        return refusal
+    refusal = fusable_neighbors.inlining_refusal(producer, user, value, True, leading=True)
+    if refusal is not None and refusal.reason is Reason.EXTRA_USERS:
+        detail = (
+            f"{ops.described(user)} reads the result of a reduction in other loops than its rows"
+        )
+        return NoMatch(Reason.WRONG_AXIS, detail)
+    return refusal
 
 
 def admits(group: list[ir.Operation]) -> NoMatch | None:

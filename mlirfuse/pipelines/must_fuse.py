@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+from collections.abc import Iterator
 
 from iree.compiler import ir
 
@@ -80,7 +81,7 @@ class MustFuse:
         if not self:
             return None
         computing = [op for op in group if cost.does_work(op)]
-        required = {name for op in computing for name in self.groups_of(op)}
+        required = {name for op in computing for name in self._inside(op)}
         for view in group[-1].block.operations if required else ():
             op = view.operation
             if op in group or not _computes(op):
@@ -93,9 +94,29 @@ class MustFuse:
         return None
 
     def _inside(self, op: ir.Operation) -> set[str]:
-        """Names of the groups that an op, or the computing ops nested in it, have to end in."""
-        computing = [o for o in ops.nested_ops(op) if _computes(o)]
-        return {name for o in computing or [op] for name in self.groups_of(o)}
+        """Names of the groups that an op, or the computing ops nested in it, have to end in.
+
+        The arithmetic of an op that IREE made of several keeps the locations of those.
+        """
+        return {name for o in _with_arithmetic(_computing(op)) for name in self.groups_of(o)}
+
+    def _held(self, name: str, op: ir.Operation) -> set[Place]:
+        """The places of a group in an op."""
+        inside = _with_arithmetic(_computing(op))
+        return {_place(o) for o in inside if name in self.groups_of(o)}
+
+    def _without_copies(self, name: str, parts: list[ir.Operation]) -> list[ir.Operation]:
+        """The dispatches of a group, but for those that compute a merged op once more.
+
+        IREE merges an op into each of its users: one dispatch that has the others too fulfills it.
+        """
+        held = [self._held(name, op) for op in parts]
+        return [
+            op
+            for n, op in enumerate(parts)
+            if any(name in self.groups_of(o) for o in _computing(op))
+            or not any(held[n] <= other for other in (*held[:n], *held[n + 1 :]))
+        ]
 
     def check(self, module: ir.Module, report: Report) -> None:
         """Checks that each required group is in one dispatch of each function.
@@ -111,11 +132,13 @@ class MustFuse:
         for function, op in _dispatched(module) if self else ():
             for name in self._inside(op):
                 holders.setdefault((function, name), []).append(op)
-        for (function, name), parts in sorted(holders.items(), key=lambda item: item[0]):
+        for (function, name), found in sorted(holders.items(), key=lambda item: item[0]):
+            parts = self._without_copies(name, found) if len(found) > 1 else found
             if len(parts) > 1:
+                places = dict.fromkeys(min(self._held(name, op))[0] for op in parts)
                 raise MustFuseError(
                     f"{name}: the ops are in {len(parts)} dispatches of @{function}, at"
-                    f" {', '.join(dict.fromkeys(_places(parts)))}: {_why(function, parts, report)}"
+                    f" {', '.join(places)}: {_why(function, parts, report)}"
                 )
 
 
@@ -134,14 +157,27 @@ def _computes(op: ir.Operation) -> bool:
     return op.name.startswith(_COMPUTING) and len(op.results) > 0 and cost.does_work(op)
 
 
+def _computing(op: ir.Operation) -> list[ir.Operation]:
+    """The ops that compute in an op; the op itself where there are none."""
+    return [o for o in ops.nested_ops(op) if _computes(o)] or [op]
+
+
+def _place(op: ir.Operation) -> Place:
+    return ops.location_name(op.location), marks.layer(op)
+
+
+def _with_arithmetic(computing: list[ir.Operation]) -> Iterator[ir.Operation]:
+    """The ops, and the scalar ops in the bodies of generics."""
+    for op in computing:
+        yield op
+        if ops.is_generic(op):
+            yield from ops.nested_ops(op)
+
+
 def _names(op: ir.Operation) -> set[Place]:
     """Locations and layers of the ops that compute in an op."""
-    inside = [o for o in ops.nested_ops(op) if _computes(o)]
-    return {(ops.location_name(o.location), marks.layer(o)) for o in inside or [op]}
-
-
-def _places(parts: list[ir.Operation]) -> list[str]:
-    return [min(_names(op))[0] for op in parts]
+    found = set(map(_place, _with_arithmetic(_computing(op))))
+    return {place for place in found if place[0] != "-"} or found
 
 
 def _why(function: str, parts: list[ir.Operation], report: Report) -> str:

@@ -233,7 +233,10 @@ class PassRunner:
                 )
             if not fusion.for_kernel:
                 refusal = refusal or legality.resource_refusal(group, target)
-            refusal = refusal or self._run.must_fuse.split_refusal(group)
+            if refusal is not None:
+                return refusal
+        if self._fusion.groups or self._fusion.generates_code:
+            refusal = self._run.must_fuse.split_refusal(group)
             if refusal is not None:
                 return refusal
         if self._run.must_fuse.requires(group):

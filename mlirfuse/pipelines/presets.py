@@ -190,6 +190,8 @@ DEFAULT: tuple[str, ...] = (
     # Kernels have taken the copies that they read through.
     "lone_elementwise_fusion",
     "elementwise_triton_kernel",
+    # Last: it only moves kernels.
+    "recurrence_order_rewrite",
 )
 """Specific patterns first, generic ones on the ops that they leave."""
 

@@ -201,7 +201,7 @@ class _Search:
             if gain > 0:
                 heapq.heappush(self.queue, (-gain, f"{a.key} {b.key}", first, last))
                 return
-            verdict = NoMatch(Reason.NOT_PROFITABLE, f"{-gain:.2f} us slower in the model")
+            verdict = NoMatch(Reason.NOT_PROFITABLE, cost.no_gain(gain))
         self.refused[first, last] = verdict
 
     def _edges_refusal(self, first: Group, last: Group, both: Group) -> NoMatch | None:
@@ -288,7 +288,7 @@ class _Search:
         saved = again.bytes / self.target.bandwidth + 1e-6 * self.target.launch_us
         if seconds <= saved:
             return None
-        detail = f"operations of a broadcast value again: {1e6 * (seconds - saved):.2f} us slower"
+        detail = f"operations of a broadcast value again: {cost.no_gain(saved - seconds)}"
         return NoMatch(Reason.NOT_PROFITABLE, detail)
 
     def _broadcast_refusal(self, group: Group) -> NoMatch | None:

@@ -41,6 +41,8 @@ class KernelProfile:
       operands: tensors that it reads and writes; those of its first launch.
       code: the kernel pass that put its code there, or `iree`; None where it is not known.
       pass_name: the pass that formed it; None for a dispatch of IREE's own.
+      executable: name of IREE's executable; empty where it is not known.
+      launch: ordinal of its first launch in a call among those of its name.
     """
 
     name: str
@@ -68,6 +70,8 @@ class KernelProfile:
     operands: tuple[Operand, ...] = ()
     code: str | None = None
     pass_name: str | None = None
+    executable: str = ""
+    launch: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The kernel as JSON has it; the pass is called `pass`, as in decisions."""

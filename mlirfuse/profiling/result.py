@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from mlirfuse import report_html
 from mlirfuse.profiling import table, trace
 from mlirfuse.profiling.measured import Measured
 from mlirfuse.support.atomic_file import replacing
@@ -28,6 +29,10 @@ class Profile(Measured):
     def __str__(self) -> str:
         """The table of all kernels."""
         return self.text()
+
+    def _repr_html_(self) -> str:
+        """The table of all kernels, for notebooks."""
+        return report_html.preformatted(self.text())
 
     def trace(self) -> dict[str, Any]:
         """The calls in the JSON form of Chrome's traces, which Perfetto opens."""

@@ -60,6 +60,7 @@ def profile(
             _facts(key, max(counts[key[0]], len(per_call[0][key])), ours),
             (min(rows[key]), medians[key], medians[key] / total),
             rates,
+            key[1],
         )
         for key in rows
     ]
@@ -123,6 +124,7 @@ def _kernel(
     facts: Sequence[FinalKernel],
     times: tuple[float, float, float],
     rates: Rates,
+    launch: int,
 ) -> KernelProfile:
     minimum, median, share = times
     first = launches[0]
@@ -159,6 +161,8 @@ def _kernel(
         operands=facts[0].operands if facts else (),
         code=facts[0].code if facts else None,
         pass_name=facts[0].pass_name if facts else None,
+        executable=facts[0].executable if len({fact.executable for fact in facts}) == 1 else "",
+        launch=launch,
     )
 
 

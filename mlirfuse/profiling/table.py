@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Sequence
 from typing import Literal
 
-from mlirfuse.explain.printing import byte_size, place, printable
+from mlirfuse.explain.printing import byte_size, layer_name, place, printable
 from mlirfuse.profiling.kernel_profile import KernelProfile
 from mlirfuse.profiling.measured import Measured
 
@@ -115,7 +115,7 @@ def _cells(profile: Measured, kernel: KernelProfile) -> dict[str, str]:
         "code": kernel.code or "-",
         "stock min us": "-" if found is None or ratio is None else _us(found.stock_us),
         "ratio": "-" if ratio is None else f"{ratio:.2f}",
-        "layers": _listed(kernel.layers) or "-",
+        "layers": _listed([*map(layer_name, kernel.layers)]) or "-",
         "ops": _ops(kernel),
     }
 

@@ -7,6 +7,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mlirfuse.detached_kernels import DetachedKernels
 from mlirfuse.runtime import cupti_trace
 from mlirfuse.runtime.cuda_driver import current_context, driver, unwrap
 from mlirfuse.runtime.cupti_trace import Command, Copy, Fill, Launch, Update
@@ -186,15 +187,27 @@ def few_kernels(nodes: Sequence[Node]) -> list[KernelNode]:
     return kernels if len(kernels) == len(nodes) <= MAX_LAUNCHES else []
 
 
-def instantiate_chain(nodes: Sequence[Node]) -> tuple[Any, Any]:
+def instantiate(nodes: Sequence[Node], detached: DetachedKernels | None) -> tuple[Any, Any]:
     """A graph in which each node depends on the previous one, as on a stream, and its instance.
 
     The handles of the graph's nodes name those of the instance, so the graph must live as long.
+
+    Args:
+      nodes: the nodes.
+      detached: those that others depend on only where they have to; None for none. They are not
+        looked at where the program was recorded with other commands.
     """
     api = driver()
     graph = unwrap(api.cuGraphCreate(0))
-    previous: list[Any] = []
-    for node in nodes:
-        node.add(graph, previous)
-        previous = [node.handle]
+    for node, before in zip(nodes, predecessors(nodes, detached), strict=True):
+        node.add(graph, [nodes[index].handle for index in before])
     return graph, unwrap(api.cuGraphInstantiate(graph, 0))
+
+
+def predecessors(
+    nodes: Sequence[Node], detached: DetachedKernels | None
+) -> Sequence[tuple[int, ...]]:
+    """For each node the indices of those that it depends on."""
+    if detached is None or detached.commands != len(nodes):
+        detached = DetachedKernels(len(nodes), {})
+    return detached.predecessors()

@@ -20,7 +20,7 @@ DYNAMIC_SIZE = 8
 
 
 def random_array(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int, index: int) -> Array:
-    """Floats of a standard normal distribution, small integers, or booleans.
+    """Floats and complex numbers of a standard normal distribution, small integers, or booleans.
 
     Args:
       shape: sizes of the array.
@@ -33,7 +33,10 @@ def random_array(shape: tuple[int, ...], dtype: np.dtype[Any], *, seed: int, ind
         return generator.integers(0, 2, shape).astype(dtype)
     if np.issubdtype(dtype, np.integer):
         return generator.integers(0, RANDOM_INTEGERS, shape).astype(dtype)
-    return np.asarray(generator.standard_normal(shape)).astype(dtype)
+    values = np.asarray(generator.standard_normal(shape))
+    if np.issubdtype(dtype, np.complexfloating):
+        values = values + 1j * generator.standard_normal(shape)
+    return values.astype(dtype)
 
 
 def call_shapes(

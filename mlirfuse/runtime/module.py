@@ -39,6 +39,7 @@ class FusedModule:
 
     Attributes:
       inputs: shape and element type of each argument, in order.
+      sizes: dynamic sizes of the arguments, with the ranges that the model was exported for.
       outputs: shape and element type of each result, in order.
       function: name of the function that is called.
       device: URI of the device that runs it. Calls of small programs for `local-task` change to
@@ -70,6 +71,7 @@ class FusedModule:
         self._unflatten = unflatten
         self._guard = guard or Guard()
         self.inputs = manifest.inputs
+        self.sizes = manifest.sizes
         self.outputs = manifest.outputs
         self.function = manifest.function
         self.device = manifest.device
@@ -141,7 +143,7 @@ class FusedModule:
                     known.clear()
                 known.add((value.dtype, value.shape))
         if not off:
-            check_sizes(self._manifest.sizes, values, self.inputs, self.source)
+            check_sizes(self.sizes, values, self.inputs, self.source)
         return values
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -241,7 +243,7 @@ class FusedModule:
         if args or kwargs:
             flat = self._flat_arguments(args, kwargs)
         else:
-            flat = random_inputs(self.inputs, seed, self._manifest.sizes)
+            flat = random_inputs(self.inputs, seed, self.sizes)
         values = self._checked(flat)
         return profile(
             self._image,

@@ -24,12 +24,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.detached_kernels import DetachedKernels
 from mlirfuse.runtime import cupti_trace
 from mlirfuse.runtime.arrays import ALIGNMENT
 from mlirfuse.runtime.cuda_driver import check_on_device, driver, unwrap
 from mlirfuse.runtime.cupti_trace import Busy, NotRecorded
 from mlirfuse.runtime.graph_memory import MemoryRange, locate_results
-from mlirfuse.runtime.graph_nodes import Node, few_kernels, instantiate_chain, make_node
+from mlirfuse.runtime.graph_nodes import Node, few_kernels, instantiate, make_node
 from mlirfuse.runtime.workspace import Placement, Workspace
 from mlirfuse.support.contained import described, trace
 
@@ -54,17 +55,26 @@ _last_stream: list[Any] = []
 class GraphCache:
     """The graphs of a program, recorded at the first call with each signature."""
 
-    def __init__(self, source: str, device: Any, *, level: int = logging.WARNING) -> None:
+    def __init__(
+        self,
+        source: str,
+        device: Any,
+        *,
+        level: int = logging.WARNING,
+        detached: DetachedKernels | None = None,
+    ) -> None:
         """Records nothing yet.
 
         Args:
           source: name of the program, for the log.
           device: the `HalDevice` of `open_device(..., recorded=True)` that runs it.
           level: of the messages that say why there is no graph.
+          detached: the kernels that run beside the commands after them.
         """
         self._source = source
         self._device = device
         self._level = level
+        self._detached = detached
         self._graphs: OrderedDict[Hashable, Graph | None] = OrderedDict()
         self._attempts: Counter[Hashable] = Counter()
         self._logged: set[str] = set()
@@ -106,7 +116,7 @@ class GraphCache:
         graph = None
         self._attempts[signature] += 1
         try:
-            graph = Graph(call, arguments, self._device)
+            graph = Graph(call, arguments, self._device, self._detached)
         except Busy as error:
             self._log_reason(str(error))
             if self._attempts[signature] < MAX_ATTEMPTS:
@@ -148,13 +158,20 @@ class Graph:
       commands: number of commands.
     """
 
-    def __init__(self, call: Call, arguments: Sequence[torch.Tensor], device: Any) -> None:
+    def __init__(
+        self,
+        call: Call,
+        arguments: Sequence[torch.Tensor],
+        device: Any,
+        detached: DetachedKernels | None = None,
+    ) -> None:
         """Records a call.
 
         Args:
           call: as for `GraphCache`.
           arguments: tensors on the GPU.
           device: as for `GraphCache`.
+          detached: the same.
 
         Raises:
           NotRecorded: the commands differ from call to call, or CUPTI cannot report them.
@@ -179,7 +196,7 @@ class Graph:
             self.commands = len(recorder.commands)
             self._kernels = few_kernels(self._nodes)
             if not self._kernels:
-                graph, self._instance = instantiate_chain(self._nodes)
+                graph, self._instance = instantiate(self._nodes, detached)
                 weakref.finalize(self, driver().cuGraphDestroy, graph)
                 weakref.finalize(self, driver().cuGraphExecDestroy, self._instance)
             for index, result in enumerate(self.launch(arguments)):

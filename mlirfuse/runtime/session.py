@@ -75,7 +75,9 @@ class Session:
         self._permutes = any(spec.order for spec in (*self._inputs, *self._outputs))
         self.replays = cuda_graph
         level = logging.INFO if automatic else logging.WARNING
-        self._graphs = GraphCache(manifest.source, self.device, level=level)
+        self._graphs = GraphCache(
+            manifest.source, self.device, level=level, detached=manifest.report.detached
+        )
         instance = rt.VmInstance()
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)

@@ -66,7 +66,7 @@ def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
       UsageError: `--why` names a location that is in no candidate.
     """
     from mlirfuse import explain
-    from mlirfuse.explain.ranking import ranked
+    from mlirfuse.explain import documents
 
     for report in reports:
         if arguments.explain == "text":
@@ -80,10 +80,10 @@ def answer(arguments: argparse.Namespace, reports: Sequence[Report]) -> None:
     if arguments.why is not None:
         sys.stderr.write(_why(reports, *why_locations(arguments.why)))
     if arguments.explain == "json":
-        entries = [report.to_dict() for report in reports]
+        entries = [documents.report_document(report) for report in reports]
         _print_json(entries[0] if len(entries) == 1 else entries)
     if arguments.candidates == "json":
-        _print_json([d.to_dict() for report in reports for d in ranked(report)])
+        _print_json([d for report in reports for d in documents.candidates_document(report)])
     if getattr(arguments, "kernels", None) == "json":
         _print_json([k.to_dict() for report in reports for k in report.kernels])
 

@@ -115,7 +115,9 @@ def _work(argv: Sequence[str]) -> int:
             fused = build(args, options, dumped)
         fused.save(program)
         if decisions is not None:
-            text = json.dumps(fused.report.to_dict(), indent=answers.JSON_INDENT)
+            from mlirfuse.explain.documents import report_document
+
+            text = json.dumps(report_document(fused.report), indent=answers.JSON_INDENT)
             decisions.write_text(f"{text}\n", encoding="utf-8")
         if drawing is not None:
             with _rendering(options, "--graph", drawing):

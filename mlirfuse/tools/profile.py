@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import sys
 from collections.abc import Iterator, Sequence
@@ -171,12 +172,32 @@ def _work(argv: Sequence[str]) -> int:
         if folder is not None:
             from mlirfuse.debug import kernel_dump
 
-            kernel_dump.write(dumped, found, folder, f"{Path(args.model).stem}{_PROGRAM}")
+            kernel_dump.write(dumped, found, folder, _call(args, program, folder))
     if args.json == files.STANDARD:
         sys.stdout.write(_json(found))
     else:
         sys.stdout.write(found.text(top=args.top, color=sys.stdout.isatty()))
     return 0
+
+
+def _call(args: argparse.Namespace, program: FusedModule, folder: Path) -> list[str]:
+    """The command that calls the program as the profile does, for another profiler of its device.
+
+    The program is saved in the folder; CPUs have no such profiler.
+    """
+    if not program.device.startswith("cuda"):
+        return []
+    from mlirfuse.runtime.inputs import call_shapes
+
+    saved = folder / f"program{_PROGRAM}"
+    program.save(saved)
+    shapes_of_call = call_shapes(program.inputs, program.sizes)
+    specs = zip(program.inputs, shapes_of_call, strict=True)
+    given = args.input or [str(dataclasses.replace(spec, shape=shape)) for spec, shape in specs]
+    words = ["mlirfuse-run", str(saved), *(f"--input={text}" for text in given)]
+    words += [f"--parameters={text}" for text in args.parameters]
+    words += [f"--function={args.function}"] if args.function else []
+    return [*words, f"--seed={args.seed}"]
 
 
 def _page(found: Profile, shown_ir: Path | None) -> dict[str, Any]:

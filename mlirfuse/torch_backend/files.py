@@ -95,6 +95,7 @@ def program_folder(folder: Path, name: str, graph: TorchReport) -> Path:
 
 def _write_program(folder: Path, graph: TorchReport, program: ProgramReport, texts: Texts) -> None:
     from mlirfuse import explain
+    from mlirfuse.explain.documents import report_document
 
     title = f"torch.compile {graph.name} {program.name}"
     explain.html(
@@ -104,7 +105,7 @@ def _write_program(folder: Path, graph: TorchReport, program: ProgramReport, tex
         before=texts.get(IMPORTED),
         after=texts.get(GROUPED),
     )
-    decisions = json.dumps(program.report.to_dict(), indent=1)
+    decisions = json.dumps(report_document(program.report), indent=1)
     (folder / "decisions.json").write_text(f"{decisions}\n", encoding="utf-8")
     (folder / "explain.txt").write_text(program.explain(), encoding="utf-8")
 

@@ -157,7 +157,7 @@ def build(
         if not any(d.taken for d in report.decisions):
             stock.replace(compilation.program)
             report.dispatches["fused"] = dispatches
-            boundaries.record(report, final_program.read(phases, made))
+            boundaries.record(report, final_program.read(phases, made, given=report.places))
     entries = {name: found.to_dict() for name, found in measured.items()}
     return Image(compilation.program), report, entries
 

@@ -1,6 +1,7 @@
 """A fixed sample of the suites of the frameworks: nothing wrong, no failure of ours."""
 
 import argparse
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from benchmarks.conformance.check import Checker
 from benchmarks.conformance.compare import difference, flat
 from benchmarks.conformance.run import suite_of
 from benchmarks.conformance.suite import Case, NotExportedError, Outcome, Program
-from helpers.breaking_suite import BAD
+from helpers.breaking_suite import BAD, TRIED
 from helpers.explained import decision, report
 from mlirfuse.core import Reason
 
@@ -210,12 +211,32 @@ def test_a_case_that_ends_its_process_or_breaks_its_device_takes_no_other_along(
     assert "CUDA_ERROR_MISALIGNED_ADDRESS" in bad[f"breaks/float32/{BAD}"]
 
 
+def test_cases_that_are_programs_of_their_own_are_tried_once(monkeypatch, tmp_path):
+    monkeypatch.setitem(run.SUITES, "alone", "helpers.breaking_suite:Alone")
+    monkeypatch.setenv(TRIED, str(tmp_path / "tried"))
+    given = argparse.Namespace(target="cpu", programs=None, jobs=1, seconds=None, verbose=False)
+    found = list(run._checked("alone", given, ["dies"]))
+    names = [f"dies/float32/{i}" for i in range(4)]
+    assert [r["case"] for r in found] == names
+    assert (tmp_path / "tried").read_text().splitlines() == names
+
+
 def test_the_page_is_that_of_the_results():
     assert page.text() == page.PAGE.read_text(encoding="utf-8")
     assert set(records.read_all(results.FOLDER)) <= {"onnx", "torch", "torch-modules", "jax"}
 
 
+def test_a_group_that_is_checked_again_replaces_its_programs(tmp_path):
+    toy = Toy()
+    cases = toy.cases("toy")[:2]
+    Checker(toy, "cpu", tmp_path).check(cases)
+    for case in cases:
+        Checker(toy, "cpu", tmp_path).check([case])
+    kept = [pickle.loads(p.read_bytes())["cases"] for p in tmp_path.glob("toy-*.pickle")]
+    assert sorted(case["name"] for c in kept for case in c) == [case.name for case in cases]
+
+
 def test_programs_of_suites_whose_names_begin_alike():
     suites = ["torch", "torch-modules"]
-    names = ["torch-add-0.vmfb", "torch-modules-nn.Linear-1.vmfb"]
+    names = ["torch-add%2Ffloat32%2F0.vmfb", "torch-modules-nn.Linear%2Ffloat32%2F1.vmfb"]
     assert [device._suite_of(Path(name), suites) for name in names] == suites

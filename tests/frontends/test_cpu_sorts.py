@@ -56,6 +56,14 @@ def test_jax(name):
     np.testing.assert_array_equal(found, expected)
 
 
+def test_a_count_of_elements_that_are_no_nan_is_no_kernel():
+    """It is a sum of truth values, as a rank is, and has a constant that is no integer."""
+    model = lambda x: jnp.nanstd(jnp.where(x > 1, jnp.nan, x))  # noqa: E731
+    x = numbers()[5]
+    program = mlirfuse.compile(model, (x,), disable_feature=["fallback"])
+    np.testing.assert_allclose(program(x), model(x), rtol=1e-5)
+
+
 def test_jax_order_by_two_keys_is_no_kernel():
     x = numbers()
     program = mlirfuse.compile(

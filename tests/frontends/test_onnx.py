@@ -173,6 +173,23 @@ def test_reshapes_that_merge_dynamic_sizes(target, shape, constant, tmp_path):
         np.testing.assert_array_equal(result, np.maximum(x, 0).reshape(target))
 
 
+def test_results_without_a_shape_or_a_type_have_the_inferred_one(tmp_path):
+    """ONNX Runtime takes such files; ONNX's checker does not."""
+    model, _ = convolution_net()
+    known = import_saved(model, tmp_path / "known.onnx")
+    for result in model.graph.output:
+        result.type.tensor_type.ClearField("shape")
+    assert import_saved(model, tmp_path / "rank.onnx").outputs == known.outputs
+    for result in model.graph.output:
+        result.ClearField("type")
+    assert import_saved(model, tmp_path / "type.onnx").outputs == known.outputs
+
+
+def import_saved(model, path):
+    onnx.save(model, path)
+    return import_model(path)
+
+
 def test_weights_are_resources(tmp_path):
     model, _ = convolution_net()
     onnx.save(model, tmp_path / "net.onnx")

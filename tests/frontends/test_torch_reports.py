@@ -16,6 +16,7 @@ from torch import nn
 
 import mlirfuse
 from mlirfuse import explain, torch_compile
+from mlirfuse.explain import documents
 from mlirfuse.torch_backend import graph_breaks, reports
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -186,7 +187,8 @@ def test_folders_of_reports(tmp_path):
     first, second = mlirfuse.torch_reports()
     assert (first.folders, second.folders) == ((whole,), (parts,))
     program = first.programs[0]
-    assert json.loads((whole / "decisions.json").read_text()) == program.report.to_dict()
+    document = documents.report_document(program.report)
+    assert json.loads((whole / "decisions.json").read_text()) == document
     assert (whole / "explain.txt").read_text() == program.explain()
     page = (whole / "report.html").read_text()
     assert "<html" in page

@@ -380,6 +380,18 @@ def test_casts_of_float8(dtype, wide):
     assert not program.report.notes
 
 
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_a_half_on_the_way_to_float8_is_rounded(half, dtype):
+    """Above the middle of two numbers, where the half is the middle; IREE casts in f32."""
+    x = (1 + torch.arange(8.0) / 8 + 2.0**-4)[:, None] * (1 + torch.tensor([-1, 0, 1]) * 2.0**-13)
+
+    def model(x):
+        return x.to(half).to(dtype).float(), (x * 2).to(half), (x * 2).to(half).to(dtype).float()
+
+    check(model, x)
+
+
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
 def test_large_integers_are_exact(dtype):
     """IREE 3.13 negates integers, and rounds their quotients down, as floats of 32 bits."""

@@ -1,11 +1,15 @@
 """A suite with cases that end their process or break its device, and without any program."""
 
 import os
+from pathlib import Path
 
 from benchmarks.conformance.suite import Case, NotExportedError, Program
 
 BAD = "1"
 """Index of the bad case of a group; it has four."""
+
+TRIED = "CASES_TRIED"
+"""Environment variable with the name of the file that `Alone` writes."""
 
 
 class Breaking:
@@ -37,3 +41,15 @@ class Breaking:
 
     def stock(self, cases, folder):
         raise NotImplementedError
+
+
+class Alone(Breaking):
+    """The same suite where each case is a program of its own; a file lists the cases tried."""
+
+    name = "alone"
+    merges = False
+
+    def program(self, cases) -> Program:
+        with Path(os.environ[TRIED]).open("a") as file:
+            file.writelines(f"{case.name}\n" for case in cases)
+        return super().program(cases)

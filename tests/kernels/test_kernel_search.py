@@ -236,7 +236,7 @@ LAYER_NORM = ReductionProblem(16384, 4096, "arith.addf arith.addf", 1, 1)
 )
 def test_iree_keeps_regions_that_it_computes_as_fast(monkeypatch, problem, target, kept):
     """A layer norm alone, near the sizes that were measured."""
-    norm = Baseline("reduction", LAYER_NORM.to_dict(), 69, 70)
+    norm = Baseline("reduction", LAYER_NORM.to_dict(), 69, 70, "a card")
     known = {SM_90: lookup._BuiltIn(baselines=(norm,))}
     monkeypatch.setattr(lookup, "_built_in", lambda name: known.get(name, lookup._BuiltIn()))
     plan = Plan(Program("row_kernel", "", (), 4, 1), (), (), (), problem=problem)
@@ -245,6 +245,7 @@ def test_iree_keeps_regions_that_it_computes_as_fast(monkeypatch, problem, targe
     if refusal is not None:
         assert refusal.reason is Reason.NOT_PROFITABLE
         assert "IREE's code took 69 us where a kernel took 70 (16384x4096" in refusal.detail
+        assert "measured on a card)" in refusal.detail
 
 
 def test_a_layer_norm_is_of_a_measured_form():

@@ -49,7 +49,7 @@ def test_a_thread_has_16_bytes_where_there_are_enough_elements(bits):
         ("functions", 32, 8, 2),
         ("error function", 32, 8, 2),
         ("gathered", 32, 8, 2),
-        ("functions", 16, 8, 4),
+        ("functions", 16, 16, 2),
         ("permuted", 16, 16, 1),
         ("swapped", 32, 8, 4),
         ("sliced", 32, 4, 8),

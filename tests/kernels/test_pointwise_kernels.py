@@ -440,10 +440,16 @@ def absolute(name, source, result=PLAIN):
             PLAIN,
             "the kernel has no insertion into other memory",
         ),
+        # A loop of JAX that has taken a scalar out of a tensor.
+        (
+            absolute("%out", "%x").replace("yield %n", "yield %s"),
+            PLAIN,
+            "a scalar from outside its op",
+        ),
     ],
 )
 def test_no_kernel(body, result, detail):
-    arguments = f"%x: {PLAIN}, %z: tensor<0x8xf16>, %ids: tensor<4xi32>"
+    arguments = f"%x: {PLAIN}, %z: tensor<0x8xf16>, %ids: tensor<4xi32>, %s: f16"
     with ir.Context():
         module = ir.Module.parse(region_text(arguments, result, body))
         (function,) = ops.functions(module)

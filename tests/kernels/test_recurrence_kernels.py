@@ -143,6 +143,14 @@ def test_ctas_that_share_a_row_hold_the_weights_of_their_columns(cell, columns, 
     assert not re.search(r"tl\.load\(.*b0", inside)
 
 
+@pytest.mark.parametrize(("cell", "settled"), [("rnn", True), ("lstm", False)])
+def test_the_state_of_one_contraction_is_settled(cell, settled):
+    """Triton 3.6 computes the hyperbolic tangents of all columns in each thread otherwise."""
+    plan = planned(recurrence_text(Recurrence(cell, rows=(5,), columns=48)))
+    _, _, inside = plan.program.source.partition("for step in")
+    assert ("recurrence.settled" in inside) is settled
+
+
 def test_each_thread_receives_words_of_its_own():
     """Two threads with the same word may see it at different times."""
     plan = planned(recurrence_text(Recurrence("rnn", rows=(2,), columns=648)))

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import pytest
 import torch
@@ -130,15 +131,80 @@ def test_a_kernel_between_the_two_comes_before_refusals():
 def test_a_kernel_of_ours_that_has_its_own_code_is_not_one_of_iree():
     """A scan of ours takes elementwise ops; only that of IREE takes none."""
     one = kernel("one", "m.py:1:0", code="scan_vector_kernel")
-    assert reason(roles.OPAQUE, roles.ELEMENTWISE, one=one) is BoundaryReason.KERNEL_CODE
+    assert reason(roles.OPAQUE, roles.ELEMENTWISE, one=one) is BoundaryReason.GROUP_ENDS
     assert reason(roles.OPAQUE, roles.ELEMENTWISE) is BoundaryReason.OWN_KERNEL
 
 
-def test_the_user_of_a_kernel_of_ours_is_no_reason():
-    """A kernel takes no other ops, however few kernels read its result."""
-    one = kernel("one", "m.py:1:0", code="sort_vector_kernel")
-    found = reason(roles.ELEMENTWISE, roles.ELEMENTWISE, one=one, users=2)
-    assert found is BoundaryReason.KERNEL_CODE
+def test_code_of_ours_is_a_reason_only_where_iree_would_fuse_the_two():
+    """Neither a tensor with several users, nor ops after a group, which IREE leaves as it is."""
+    one = kernel("one", "m.py:1:0", code="matmul_vector_kernel")
+    kinds = (roles.CONTRACTION, roles.ELEMENTWISE)
+    assert reason(*kinds, one=one) is BoundaryReason.KERNEL_CODE
+    assert reason(*kinds, one=one, users=2) is BoundaryReason.SEVERAL_USERS
+    alone = dataclasses.replace(one, pass_name="matmul_vector_kernel", match=0)
+    assert reason(*kinds, one=alone) is BoundaryReason.KERNEL_CODE
+    grouped = dataclasses.replace(one, pass_name="matmul_elem_relu_fusion", match=0)
+    assert reason(*kinds, one=grouped) is BoundaryReason.GROUP_ENDS
+
+
+def test_a_reshape_of_axes_that_the_second_kernel_moves_is_a_reason():
+    through = CHANGED[BoundaryReason.RESHAPED]["through"]
+    other = dataclasses.replace(
+        OTHER, operands=(Operand((8, 2, 4), "f32", 256), written((8, 4, 2)))
+    )
+    exchange = dataclasses.replace(PLAIN, through=through)
+    program = FinalProgram(
+        (ONE, other), (roles.CONTRACTION, roles.ELEMENTWISE), (exchange,), frozenset({1})
+    )
+    (found,) = boundaries.of_program(program, ())
+    assert found.reason is BoundaryReason.RESHAPED
+    assert "another order" in found.detail
+
+
+class Scored(torch.nn.Module):
+    """A score of each head, as in graph attention, and a linear layer for an image."""
+
+    def __init__(self):
+        super().__init__()
+        self.heads = torch.nn.Linear(64, 64)
+        self.weights = torch.nn.Parameter(torch.ones(4, 16))
+        self.up = torch.nn.Linear(64, 1568)
+        self.conv = torch.nn.Conv2d(32, 8, 3)
+
+    def forward(self, x):
+        h = self.heads(x).view(-1, 4, 16)
+        product = h * self.weights
+        score = product.sum(-1)
+        y = self.up(x)
+        y = torch.relu(y)
+        y = self.conv(y.view(-1, 32, 7, 7))
+        return score, h, y
+
+
+def place(text):
+    """The location of the first line of `Scored` with a text."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    number = next(n for n, line in enumerate(lines, 1) if line.strip().startswith(text))
+    return f"{Path(__file__).name}:{number}"
+
+
+def test_must_fuse_leaves_ops_to_iree_that_kernels_of_ours_would_split():
+    """The hint of `kernel_code` is true: a request comes before a kernel for a part of it."""
+    model, x = Scored().eval(), torch.randn(8, 64, generator=torch.Generator().manual_seed(1))
+    program = mlirfuse.compile(model, (x,), cache=False)
+    found = {
+        b.reason: tuple(
+            op.rpartition("/")[2].rpartition(":")[0] for op in (b.source_ops[-1], b.target_ops[-1])
+        )
+        for b in program.report.boundaries
+    }
+    pair = (place("product = h"), place("score = product"))
+    assert found[BoundaryReason.KERNEL_CODE] == pair
+    assert found[BoundaryReason.RESHAPED] == (place("y = self.up"), place("y = torch.relu"))
+    fused = mlirfuse.compile(model, (x,), must_fuse=[pair], cache=False)
+    assert len(fused.kernels) == len(program.kernels) - 1
+    for one, other in zip(fused(x), model(x), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_tensor_of_as_many_bytes_but_fewer_elements_is_no_reshape():

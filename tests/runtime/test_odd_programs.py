@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 import numpy as np
+import torch
 
 import mlirfuse
 from helpers.kernel_runner import needs_triton
@@ -76,6 +77,22 @@ def test_a_loop_of_assertions_without_results():
     """As ONNX's softmax cross entropy has it for labels that are ignored."""
     x, n = np.ones((4, 8), np.float32), np.array([0, 1, 4, 9], np.int32)
     np.testing.assert_allclose(compiled(ASSERTIONS)(x, n), x * np.sqrt(n)[:, None], rtol=1e-6)
+
+
+class Masked(torch.nn.Module):
+    """A mask that constants decide, in front of itself, as of Funnel's token types."""
+
+    def forward(self, x):
+        ids = torch.zeros(2, 16, dtype=torch.long)
+        kinds, first = ids[:, :, None] == ids[:, None], ids == 2
+        mask = (first[:, :, None] | first[:, None]) | kinds
+        mask = torch.cat([mask[:, :1], mask], 1)[:, :-1:2]
+        return torch.where(mask, x, -x)
+
+
+def test_parts_of_a_mask_that_constants_decide():
+    x = torch.randn(2, 8, 16)
+    assert torch.equal(compiled(Masked(), (x,))(x), Masked()(x))
 
 
 PATCHES = """

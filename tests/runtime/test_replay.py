@@ -16,6 +16,7 @@ import torch
 
 import mlirfuse
 from mlirfuse.core import Report, UsageError
+from mlirfuse.detached_kernels import DetachedKernels
 from mlirfuse.frontends.mlir import import_bytes
 from mlirfuse.runtime import cuda_driver, cupti_trace, graph_nodes, replay, replay_policy
 from mlirfuse.runtime.cupti_trace import Busy, Copy, Fill, Launch, NotRecorded, Recorder, Update
@@ -73,6 +74,7 @@ class Driver(types.ModuleType):
         self.launches = 0
         self.lone_launches = []
         self.freed = []
+        self.dependencies = []
 
     def cuPointerGetAttribute(self, _, address):
         known = any(start <= address < start + n for start, n in self.allocations.items())
@@ -85,11 +87,12 @@ class Driver(types.ModuleType):
         return 0, "context"
 
     def cuGraphCreate(self, _):
+        self.dependencies.clear()
         return 0, []
 
     def _add(self, graph, before, count, run):
         assert count == len(before)
-        assert before == ([len(graph) - 1] if graph else [])
+        self.dependencies.append(before)
         graph.append(run)
         return 0, len(graph) - 1
 
@@ -605,6 +608,32 @@ def test_a_graph_for_each_signature(program, driver, monkeypatch):
     assert made.calls == 6
     graphs([x[:4], y])
     assert made.calls == 8
+
+
+def doubles_two(program, x, y):
+    """2 x + 2 y."""
+    first, second, result = program.allocate(), program.allocate(), program.allocate()
+    program.double(x, first)
+    program.double(y, second)
+    program.add(first, second, result)
+    return [result]
+
+
+@pytest.mark.parametrize(
+    ("detached", "expected"),
+    [
+        (DetachedKernels(3, {0: (2,)}), [[], [], [0, 1]]),
+        (DetachedKernels(4, {0: (2,)}), [[], [0], [1]]),  # recorded with other commands
+        (None, [[], [0], [1]]),
+    ],
+)
+def test_detached_kernels_are_branches(program, driver, detached, expected):
+    made = program(doubles_two)
+    graphs = replay.GraphCache("model", made, detached=detached)
+    arguments = [on_gpu(A), on_gpu(B)]
+    (found,) = graphs(made, arguments)
+    assert torch.equal(found, 2 * A + 2 * B)
+    assert driver.dependencies == expected
 
 
 def test_calls_without_a_graph_say_why_once(program, driver, caplog):

@@ -55,12 +55,30 @@ def test_the_manifest_says_how_many_wait(recurrence, tmp_path):
     assert loaded._manifest.waiting_workgroups == recurrence._manifest.waiting_workgroups
 
 
+@needs_triton
+def test_both_directions_run_beside_each_other(tmp_path):
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.GRU(64, 32, bidirectional=True).eval()
+    made = mlirfuse.compile(layer, (torch.zeros(9, 3, 64),), target="cuda:sm_90", cache=False)
+    made.save(tmp_path / "gru.vmfb")
+    detached = mlirfuse.load(tmp_path / "gru.vmfb").report.detached
+    first, second = sorted(detached.users)
+    assert second not in detached.users[first]
+    assert first not in detached.predecessors()[second]
+
+
+@needs_triton
+def test_kernels_whose_workgroups_wait_run_alone(recurrence):
+    assert recurrence.report.detached is None
+
+
 def test_other_programs_wait_for_none():
     module = mlirfuse.compile(
         "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }",
         target="cpu",
     )
     assert module._manifest.waiting_workgroups == 0
+    assert module.report.detached is None
     assert module(np.ones(4, np.float32)).tolist() == [1, 1, 1, 1]
 
 

@@ -10,7 +10,7 @@ import onnx.parser
 import pytest
 
 from helpers import planted
-from mlirfuse.benchmarking import verdict
+from mlirfuse.benchmarking import sides, verdict
 from mlirfuse.benchmarking.sides import CONTROL, OURS, SIDES, agreement, models, race, worker
 from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.core import CompileFailedError, UsageError
@@ -167,13 +167,22 @@ def test_a_package_that_is_missing_is_named(monkeypatch):
 @pytest.mark.parametrize(
     ("side", "target", "message"),
     [
-        ("openvino", "cuda:sm_80", "runs on cpu alone, not on cuda"),
+        ("openvino", "cuda", "runs on cpu alone, not on cuda"),
         ("eager", "vulkan", "runs on cpu, cuda, rocm alone, not on vulkan"),
+        ("eager", "cpu", None),
     ],
 )
 def test_a_side_without_the_device_says_so(side, target, message):
-    with pytest.raises(UsageError, match=message):
-        worker._check(side, models.Model("torch", None), parse(target))
+    assert sides.unsuited(side, "torch", target) == message
+
+
+def test_a_package_that_would_not_help_is_not_asked_for(monkeypatch, capsys):
+    """PyTorch runs no MLIR, installed or not."""
+    Path("model.mlir").write_text(planted.model(1))
+    monkeypatch.setattr(race, "lacking", lambda name: f"needs the package of {name}")
+    _, found = run(["model.mlir", "--against=stock,eager"], capsys)
+    assert found["sides"]["stock"] == {"said": "needs the package of stock"}
+    assert found["sides"]["eager"] == {"said": "takes models of PyTorch; this one is of MLIR"}
 
 
 def test_arguments_keep_the_structure_of_the_example():

@@ -19,7 +19,9 @@ from mlirfuse.profiling import summary
 from mlirfuse.profiling.capture import Call, Capture, Launch
 from mlirfuse.profiling.rates import Rates
 from mlirfuse.support.subprocess import run_tool
+from mlirfuse.tools import profile
 from mlirfuse.tools.profile import main
+from mlirfuse.tools.run import main as run_main
 
 MODEL = """\
 #id = affine_map<(d0, d1) -> (d0, d1)>
@@ -56,7 +58,7 @@ KERNEL = {
     *("name", "calls", "min_us", "median_us", "share", "bytes", "flops", "bytes_per_second"),
     *("copy_share", "flops_per_second", "peak_share", "bound", "workgroups", "workgroup_size"),
     *("registers", "shared_memory", "local_memory", "occupancy", "ops", "op_names", "operands"),
-    *("code", "pass", "layers"),
+    *("code", "pass", "layers", "executable", "launch"),
 }
 
 
@@ -288,22 +290,67 @@ def test_kernels_are_dumped_one_by_one():
     assert "sqrt" in (fast / "kernel.s").read_text()
 
 
-def test_a_triton_kernel_has_its_source(tmp_path):
-    """The code of a Triton kernel is that of its PTX and of its Python module."""
+TWO_MATMULS = """
+func.func @main(%x: tensor<64x256xf16>, %v: tensor<256x512xf16>, %w: tensor<512x128xf16>) -> tensor<64x128xf16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<64x512xf16>
+  %f = linalg.fill ins(%zero : f16) outs(%e : tensor<64x512xf16>) -> tensor<64x512xf16>
+  %a = linalg.matmul ins(%x, %v : tensor<64x256xf16>, tensor<256x512xf16>) outs(%f : tensor<64x512xf16>) -> tensor<64x512xf16>
+  %g = tensor.empty() : tensor<64x128xf16>
+  %h = linalg.fill ins(%zero : f16) outs(%g : tensor<64x128xf16>) -> tensor<64x128xf16>
+  %b = linalg.matmul ins(%a, %w : tensor<64x512xf16>, tensor<512x128xf16>) outs(%h : tensor<64x128xf16>) -> tensor<64x128xf16>
+  return %b : tensor<64x128xf16>
+}
+"""  # noqa: E501
+
+
+def test_triton_kernels_of_one_name_have_their_own_sources(tmp_path):
+    """The code of a kernel is that of its executable: matmuls are all called `matmul_kernel`."""
     if triton_compiler.missing():
         pytest.skip("needs Triton")
+    Path("two.mlir").write_text(TWO_MATMULS)
     dumped, folder = tmp_path / "dumped", tmp_path / "kernels"
     folder.mkdir()
     target = kernel_dump.dumping("cuda:sm_90", dumped)
-    with open_model("m.mlir", target=target, options=resolved(None, {})) as work:
-        work.build()
-    ptx = "".join(path.read_text() for path in dumped.glob("*.ptx"))
-    name = next(name for name in triton_compiler.sources() if f".entry {name}(" in ptx)
-    (own,) = kernel_dump.write(dumped, stand_in(name, "cuda"), folder, "m.vmfb")
-    assert f"def {name}(" in (own / "source.py").read_text()
-    assert f".entry {name}(" in (own / "kernel.ptx").read_text()
-    entry = json.loads((own / "kernel.json").read_text())
-    assert entry["ncu"] == f"ncu --set full --kernel-name={name} mlirfuse-run m.vmfb"
+    with open_model("two.mlir", target=target, options=resolved(None, {})) as work:
+        _, report = work.build()
+    first, second = report.kernels
+    assert first.name == second.name
+    assert first.executable != second.executable
+    launches = tuple(
+        Launch(first.name, at, at + 1000 - at // 2, workgroups=(1, 1, 1)) for at in (0, 1000)
+    )
+    capture = Capture("cuda", None, "a clock", (Call(2000, launches),))
+    rates = Rates(None, "not known")
+    found = summary.profile("two.mlir", "main", capture, report.kernels, rates)
+    assert [kernel.launch for kernel in found.kernels] == [0, 1]
+    made = kernel_dump.write(dumped, found, folder, ["mlirfuse-run", "my m.vmfb"])
+    for own, kernel in zip(made, (first, second), strict=True):
+        ptx = (own / "kernel.ptx").read_text()
+        assert ptx == next(dumped.glob(f"*_{kernel.executable}_cuda_nvptx_fb.ptx")).read_text()
+        source = (own / "source.py").read_text()
+        assert source == triton_compiler.sources()[ptx.encode()]
+        assert f"def {kernel.name}(" in source
+        assert f"@{kernel.executable} " in (own / "source.mlir").read_text()
+        entry = json.loads((own / "kernel.json").read_text())
+        launch = f"--launch-skip={entry['launch']} --launch-count=1"
+        assert entry["ncu"] == (
+            f"ncu --set full --kernel-name={kernel.name} {launch} mlirfuse-run 'my m.vmfb'"
+        )
+
+
+def test_the_command_for_another_profiler_runs(tmp_path):
+    """Of a program for CUDA, here of a CPU that is said to be one."""
+    program = mlirfuse.compile("m.mlir")
+    args = profile.parser().read(["m.mlir", "--seed=3"])
+    assert profile._call(args, program, tmp_path) == []
+    program.device = "cuda"
+    command, *words = profile._call(args, program, tmp_path)
+    assert command == "mlirfuse-run"
+    assert run_main([*words, "--device=local-task"]) == 0
+    args = profile.parser().read(["m.mlir", "--input=@x.npy", "--function=main"])
+    words = profile._call(args, program, tmp_path)
+    assert words[2:] == ["--input=@x.npy", "--function=main", "--seed=0"]
 
 
 def test_a_name_is_not_taken_for_its_beginning(tmp_path):
@@ -314,7 +361,7 @@ def test_a_name_is_not_taken_for_its_beginning(tmp_path):
     (dumped / "module_b.mlir").write_text("hal.executable.export @k")
     (dumped / "a.optimized.ll").write_text("define i32 @k_1(ptr) {\n}\n\ndefine i32 @k(ptr) {\n}\n")
     (dumped / "a.s").write_text("k_1:\n a\n .size\tk_1, 2\nk:\n b\n .size\tk, 2\n")
-    (own,) = kernel_dump.write(dumped, stand_in("k"), folder, "m.vmfb")
+    (own,) = kernel_dump.write(dumped, stand_in("k"), folder, [])
     assert (own / "source.mlir").read_text().endswith("@k")
     assert (own / "kernel.ll").read_text() == "define i32 @k(ptr) {\n}\n"
     assert (own / "kernel.s").read_text() == "k:\n b\n .size\tk, 2\n"

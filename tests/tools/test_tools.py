@@ -658,6 +658,8 @@ def test_compile_writes_program_page_graph_and_decisions(program):
     decisions = json.loads(program.with_suffix(".json").read_text())
     assert decisions["schema"] == 1
     assert decisions["dispatches"]["fused"] == 1
+    assert decisions["savings"]["times"] == "rank"
+    assert decisions["savings"]["model_error"]["median"] > 0.3
     assert [d["pass"] for d in decisions["decisions"] if d["taken"]] == ["rms_norm_fusion"]
     found = page_data(program.with_suffix(".html"))
     (kernel,) = decisions["kernels"]

@@ -12,9 +12,12 @@ from iree.compiler import ir
 
 import mlirfuse
 from helpers import planted
+from mlirfuse.compilation import open_model
 from mlirfuse.core import MlirfuseError, Numerics
 from mlirfuse.debug import compare, float64
+from mlirfuse.options import FusionOptions
 from mlirfuse.runtime.inputs import call_shapes
+from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support.signature import DynamicSize, TensorSpec
 from mlirfuse.tools.compile import main as compile_main
 
@@ -186,13 +189,89 @@ def test_a_long_constant_of_bf16_and_one_with_infinities_are_read():
     assert np.array_equal(float64._from_text(text), [-np.inf, np.inf, 1.5])
 
 
-def test_uses_of_bits_have_no_float64_form():
-    with pytest.raises(MlirfuseError, match=r"uses the bits of a float \(arith.bitcast\)"):
+def test_bits_of_a_float_are_those_of_its_own_type():
+    """As a sign, an exponent, or a random number that is made of them."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            exponents = ((x * 3.0).view(torch.int32) >> 23).to(torch.int64) - 127
+            ones = (exponents << 23).to(torch.int32) + 0x3F800000
+            return exponents, ones.view(torch.float32) / 3.0
+
+    x = torch.tensor([[0.1, -0.5, 7.0], [1.0, 3.5, 1000.0]])
+    found = mlirfuse.verify(Model(), (x,), target="cpu")
+    assert found.note == ""
+    assert found.ok, found.text()
+    assert found.outputs[1].against == "float64"
+    assert 0.0 < found.outputs[1].max_error < 1e-6  # the quotient is rounded after its bits
+
+
+def test_pairs_of_floats_are_complex_numbers_in_float64_too():
+    made = widened(
+        "  %y = iree_tensor_ext.bitcast %x : tensor<4x2xf32> -> tensor<4xcomplex<f32>>\n"
+        "  util.return %y : tensor<4xcomplex<f32>>",
+        "(%x: tensor<4x2xf32>) -> tensor<4xcomplex<f32>>",
+    )
+    assert "bitcast %arg0 : tensor<4x2xf64> -> tensor<4xcomplex<f64>>" in made
+
+
+def test_bits_of_complex_numbers_have_no_float64_form():
+    with pytest.raises(MlirfuseError, match="uses the bits of complex numbers"):
         widened(
-            "  %y = arith.bitcast %x : tensor<4xf32> to tensor<4xi32>\n"
-            "  util.return %y : tensor<4xi32>",
-            "(%x: tensor<4xf32>) -> tensor<4xi32>",
+            "  %y = complex.bitcast %x : complex<f32> to i64\n  util.return %y : i64",
+            "(%x: complex<f32>) -> i64",
         )
+
+
+@pytest.mark.parametrize("factor", ["[1, 2j, 3, 1 + 1j]", "[inf, 2j]", "[2 - 1j]"])
+def test_complex_numbers_are_compared_with_float64(factor):
+    """Their tolerance is that of their parts: each program rounds in its own order."""
+    constant = np.resize(np.array(eval(factor, {"inf": np.inf}), np.complex64), 16)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.exp(x) @ x.T, x * torch.from_numpy(constant)
+
+    example = torch.zeros(4, 16, dtype=torch.complex64)
+    found = mlirfuse.verify(Model(), (example,), target="cpu")
+    assert found.ok, found.text()
+    assert found.note == ""
+    assert {d.against for d in found.outputs} == {"float64"}
+    assert 0.0 < found.framework[0].max_error < 1e-5
+    assert found.framework[0].allowed == found.outputs[0].allowed * 50
+
+
+@pytest.mark.parametrize("name", ["tanh", "sin", "erf", "atan", "acosh", "expm1"])
+def test_functions_are_computed_in_float64(name):
+    x = torch.linspace(1.0, 4.0, 7)
+    function = getattr(torch, name)
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    with open_model(Model(), (x,), target="cpu", options=FusionOptions()) as work:
+        made = work.imported
+        signature = Signature(made.function, made.inputs, made.outputs)
+        (y,) = float64.results(work.normalized, [x.numpy()], signature, work.compiler)
+    assert y == pytest.approx(function(x.double()).numpy(), rel=1e-14)
+
+
+@pytest.mark.parametrize("target", ["cuda:sm_90", "rocm:gfx942", "vulkan:ampere"])
+def test_a_program_for_a_gpu_has_a_float64_form(target):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, 2, 1, bias=False), torch.nn.BatchNorm2d(8), torch.nn.ReLU()
+    )
+    model, x = model.eval().half(), torch.randn(2, 3, 9, 9).half()
+    options = FusionOptions.of({"enable_feature": ["kernels"]})
+    with open_model(model, (x,), target=target, options=options) as work:
+        made = work.imported
+        signature = Signature(made.function, made.inputs, made.outputs)
+        (y,) = float64.results(work.normalized, [x.numpy()], signature, work.compiler)
+    assert y.dtype == np.float64
+    expected = model.double()(x.double()).detach().numpy()
+    assert np.abs(y - expected).max() < 1e-6  # in f16 the error is 1e-3
 
 
 VERIFIED = """

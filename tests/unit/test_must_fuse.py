@@ -1,9 +1,12 @@
 """`--must-fuse` and marks hold in the engine's groups and in IREE's dispatches."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 import mlirfuse
+from mlirfuse import explain
 from mlirfuse.core import MustFuseError, Reason
 
 
@@ -129,7 +132,7 @@ def test_the_refusal_is_that_of_the_named_layers():
         def forward(self, x):
             return self.blocks[1](self.blocks[0](x)[:, :64])
 
-    with pytest.raises(MustFuseError, match=r"target_off, .*: cpu\); hint: switch it on with"):
+    with pytest.raises(MustFuseError, match=r"target_off, .*cpu\); hint: switch it on with"):
         mlirfuse.compile(
             Both(), (torch.ones(16, 64),), must_fuse=[("blocks.1.gate", "blocks.1.up")], cache=False
         )
@@ -152,3 +155,36 @@ def test_the_tensor_between_the_two_layers_is_the_reason():
         mlirfuse.compile(
             NormAndLinear().eval(), (torch.ones(8, 32),), must_fuse=[("norm", "up")], cache=False
         )
+
+
+class Merged(torch.nn.Module):
+    """IREE merges elementwise ops into their user, whose location the op has then."""
+
+    def forward(self, x, s, b):
+        pooled = torch.nn.functional.max_pool2d(x, 2)
+        scaled = pooled * s
+        moved = scaled + b
+        joined = torch.relu(moved)
+        return joined, joined.sum((2, 3)).exp()
+
+
+def line(text):
+    """The location of the first line of this file that begins with a text."""
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    number = next(n for n, each in enumerate(lines, 1) if each.strip().startswith(text))
+    return f"{Path(__file__).name}:{number}"
+
+
+def test_ops_that_iree_merged_are_in_the_kernel_that_computes_them():
+    model = Merged().eval()
+    inputs = (torch.ones(1, 16, 32, 32), torch.ones(1, 16, 16, 16), torch.ones(1, 16, 16, 16))
+    names = ("pooled =", "scaled =", "moved =", "joined =")
+    pooled, scaled, moved, joined = map(line, names)
+    switches = {"pipeline": "cse", "disable_feature": ["kernels"], "cache": False}
+    program = mlirfuse.compile(model, inputs, must_fuse=[(scaled, joined)], **switches)
+    first = program.kernels[0]
+    held = [op.rpartition("/")[2].removesuffix(":0") for op in first.ops]
+    assert held == [pooled, scaled, moved, joined]
+    assert explain.why(program.report, scaled, moved).startswith("yes: ")
+    with pytest.raises(MustFuseError, match="the ops are in 2 dispatches"):
+        mlirfuse.compile(model, inputs, must_fuse=[(scaled, line("return joined"))], **switches)

@@ -2,6 +2,7 @@
 
 import ctypes
 import dataclasses
+import html
 import json
 
 import pytest
@@ -233,7 +234,7 @@ def test_one_line_in_two_layers_is_two_ops():
         ("a", "b"),
         ("b", "a"),
     ]
-    assert "blocks/0" in made.text()
+    assert "blocks.0" in made.text()
     assert "origins" not in made.kernels[0].to_dict()
 
 
@@ -498,3 +499,10 @@ def test_cupti_without_kernels_or_without_itself(monkeypatch):
     monkeypatch.setattr(cupti, "LIBRARIES", ("libnothere.so.1",))
     with pytest.raises(ProfileError, match="CUPTI is not installed"):
         cuda_capture.capture(lambda: None, "cuda", calls=1, warmup=0)
+
+
+def test_notebooks_show_the_table():
+    found = profile(capture((10_000, [("a<b>", 0, 2_000)])))
+    shown = found._repr_html_()
+    assert "a&lt;b&gt;" in shown
+    assert html.unescape(shown).endswith(f"{found}</pre>")

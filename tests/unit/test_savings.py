@@ -6,7 +6,8 @@ import json
 import pytest
 
 from helpers.explained import REFUSED, decision, report
-from mlirfuse import explain, targets
+from mlirfuse import cost, explain, targets
+from mlirfuse.explain import documents
 from mlirfuse.explain.savings import Savings
 from mlirfuse.explain.traffic import against
 from mlirfuse.final_kernels import FinalKernel, Operand
@@ -51,6 +52,26 @@ def test_other_times_are_ranks(error, found):
     assert " us " not in table
     assert "gain" not in table.splitlines()[0]
     assert table.splitlines()[-1].startswith("savings: ")
+
+
+@pytest.mark.parametrize("found", [SMALL, LARGE, None], ids=["small", "large", "unknown"])
+def test_json_has_the_error_of_the_model_beside_its_numbers(error, found):
+    error(found)
+    entry = report(decision(), REFUSED)
+    document = json.loads(json.dumps(documents.report_document(entry)))
+    (candidate, _) = documents.candidates_document(entry)
+    entries = (document["savings"]["model_error"], candidate["model_error"])
+    assert entries == (None if found is None else dataclasses.asdict(found),) * 2
+    assert document["savings"]["times"] == ("estimate" if found is SMALL else "rank")
+    shown = [e["saving"]["time"] for e in document["decisions"] if e["taken"]]
+    assert shown == (["21.0 us"] if found is SMALL else ["rank 2 of 2"])
+    assert type(entry).from_dict(document).to_dict() == entry.to_dict()
+
+
+def test_details_of_refusals_have_no_modelled_times():
+    """Their error is not beside them."""
+    assert cost.no_gain(-0.004) == "as fast in the model"
+    assert cost.no_gain(-3.2) == "slower in the model"
 
 
 def test_time_alone_is_said(error):

@@ -160,7 +160,7 @@ def _compiled(cases: Sequence[Case], texts: dict[str, str], path: Path, target: 
 @contextlib.contextmanager
 def every_kernel_pays() -> Iterator[None]:
     """Builds kernels also for sizes for which IREE's code is as fast."""
-    faster = lookup.Baseline("", {}, iree_us=2.0, kernel_us=1.0)
+    faster = lookup.Baseline("", {}, iree_us=2.0, kernel_us=1.0, device="")
     with mock.patch.object(lookup, "baseline", return_value=faster):
         yield
 

@@ -15,6 +15,8 @@ STOCK, EAGER, INDUCTOR, ORT, OPENVINO, XLA = (
 TORCH, JAX, ONNX, MLIR = "torch", "jax", "onnx", "mlir"
 """Kinds of models."""
 
+_NAMES = {TORCH: "PyTorch", JAX: "JAX", ONNX: "ONNX", MLIR: "MLIR"}
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Side:
@@ -54,3 +56,20 @@ SIDES: Mapping[str, Side] = {
     ),
 }
 """Name -> the system, in the order in which they are shown."""
+
+
+def unsuited(name: str, kind: str, target: str) -> str | None:
+    """The reason why a side does not take a model, or does not run on a target; None otherwise.
+
+    Args:
+      name: a key of `SIDES`.
+      kind: kind of the model.
+      target: name of the target.
+    """
+    side = SIDES[name]
+    if kind not in side.kinds:
+        taken = " and ".join(_NAMES[taken] for taken in side.kinds)
+        return f"takes models of {taken}; this one is of {_NAMES[kind]}"
+    if side.devices and target not in side.devices:
+        return f"runs on {', '.join(side.devices)} alone, not on {target}"
+    return None

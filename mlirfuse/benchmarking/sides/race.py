@@ -15,7 +15,7 @@ from mlirfuse.benchmarking import verdict
 from mlirfuse.benchmarking.environment import environment
 from mlirfuse.benchmarking.process import Process, started
 from mlirfuse.benchmarking.rounds import MAX_ROUNDS, bursts
-from mlirfuse.benchmarking.sides import CONTROL, OURS, SIDES, agreement, worker
+from mlirfuse.benchmarking.sides import CONTROL, OURS, SIDES, agreement, unsuited, worker
 from mlirfuse.benchmarking.timing import Samples
 from mlirfuse.benchmarking.verdict import Comparison
 from mlirfuse.core import MlirfuseError
@@ -124,7 +124,7 @@ def run(work: Work, against: Sequence[str], show: Show) -> Outcome:
         facts: dict[str, dict[str, Any]] = {}
         for index, name in enumerate((OURS, *against, CONTROL)):
             show(f"preparing {name}", index, total)
-            missing = None if name in (OURS, CONTROL) else lacking(name)
+            missing = None if name in (OURS, CONTROL) else crew.refusal(name)
             process, facts[name] = (None, {"said": missing}) if missing else crew.start(name)
             if process is not None:
                 ready[name] = process
@@ -174,6 +174,15 @@ class _Crew:
             if work.inputs is None
             else array_files.write(folder, worker.INPUT, list(work.inputs))
         )
+
+    def refusal(self, name: str) -> str | None:
+        """The reason why a side does not run, after ours was started; None where it may.
+
+        A package that is missing comes last: to install it helps only where the side takes the
+        model.
+        """
+        assert self.kind is not None
+        return unsuited(name, self.kind, self.work.target.name) or lacking(name)
 
     def start(self, name: str) -> tuple[Process | None, dict[str, Any]]:
         """The stopped process of a side that is ready, and facts about it."""

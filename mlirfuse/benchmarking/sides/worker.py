@@ -26,7 +26,6 @@ from mlirfuse.benchmarking.sides import (
     INDUCTOR,
     ORT,
     OURS,
-    SIDES,
     STOCK,
     TORCH,
     XLA,
@@ -126,7 +125,6 @@ def _prepared(request: Request) -> Prepared:
     model = models.open_model(request.model, request.shapes)
     if request.side in (OURS, STOCK):
         return _iree(request, model, target)
-    _check(request.side, model, target)
     assert request.inputs is not None
     flat = array_files.read(folder, INPUT, request.inputs)
     began = time.perf_counter()
@@ -142,21 +140,6 @@ def _prepared(request: Request) -> Prepared:
             call = peers.openvino(path, flat, request.threads)
     call()
     return call, kind, {"compile_s": time.perf_counter() - began}
-
-
-def _check(name: str, model: Model, target: Target) -> None:
-    """Refuses a model or a target that a side does not take.
-
-    Raises:
-      UsageError: the reason.
-    """
-    side = SIDES[name]
-    if model.kind not in side.kinds:
-        names = {"torch": "PyTorch", "jax": "JAX", "onnx": "ONNX", "mlir": "MLIR"}
-        taken = " and ".join(names[kind] for kind in side.kinds)
-        raise UsageError(f"takes models of {taken}; this one is of {names[model.kind]}")
-    if side.devices and target.name not in side.devices:
-        raise UsageError(f"runs on {', '.join(side.devices)} alone, not on {target.name}")
 
 
 def _iree(request: Request, model: Model, target: Target) -> Prepared:

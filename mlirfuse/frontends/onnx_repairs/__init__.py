@@ -53,6 +53,7 @@ _TABLE: dict[str, Sequence[Repair]] = {
     "CumSum": (reductions.scan,),
     "DFT": (spectral.dft,),
     "DeformConv": (sampling.deform_conv,),
+    "DepthToSpace": (shapes.depth_to_space,),
     "DequantizeLinear": (quantization.dequantize_linear,),
     "Det": (elementwise.det,),
     "Dropout": (elementwise.dropout,),

@@ -384,6 +384,9 @@ class Builder:
             found = onnx.shape_inference.infer_node_outputs(
                 schema, probe, types, data, opset_imports=self._imports
             )
+            if not schema.has_type_and_shape_inference_function and not domain:
+                # GroupNormalization and MeanVarianceNormalization.
+                found = {node.output[0]: types["i0"]}
         except Exception:  # inference is a help, and the types may be stated
             found = {}
         return [

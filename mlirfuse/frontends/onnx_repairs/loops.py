@@ -96,10 +96,11 @@ def loop(node: Node) -> list[Value | None] | None:
     _, *probe = _results(builder, node, [zero, held, *states], [])
     buffers, count = [], 0
     for index, row in enumerate(probe[len(states) :]):
-        shape = node.result_shape(len(states) + index)
-        if not shape or shape[0] is None:
+        shape = node.result_shape(len(states) + index) or (None,)
+        known = _trips(node) if shape[0] is None else shape[0]
+        if known is None:
             raise Unsupported("the number of iterations is not known")
-        count = shape[0]
+        count = known
         sizes = row.static if None in shape else [int(size or 0) for size in shape[1:]]
         buffers.append(zeros(builder, row.dtype, (count, *sizes)))
 
@@ -114,6 +115,12 @@ def loop(node: Node) -> list[Value | None] | None:
         ]
 
     return list(repeat(builder, count, [*states, *buffers], iteration))
+
+
+def _trips(node: Node) -> int | None:
+    """The number of iterations of a Loop that its condition does not end; None if not known."""
+    trips = node.known(0)
+    return None if trips is None or not _always_holds(node) else int(trips.item())
 
 
 def _always_holds(node: Node) -> bool:

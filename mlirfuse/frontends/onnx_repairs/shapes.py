@@ -60,6 +60,14 @@ def tile(node: Node) -> Value:
     return node.builder.emit("Tile", value, np.array(repeats, np.int64))
 
 
+def depth_to_space(node: Node) -> Value:
+    """DepthToSpace to one channel: both modes are the same, of which IREE computes `DCR` right."""
+    value, block = node.operand(0), node.attribute("blocksize")
+    if node.attribute("mode", "DCR") != "CRD" or value.sizes[1] != block * block:
+        raise Unsupported("IREE takes it")
+    return node.builder.emit("DepthToSpace", value, blocksize=block, mode="DCR")
+
+
 def space_to_depth(node: Node) -> Value:
     """SpaceToDepth with the channels outermost."""
     if node.attribute("mode", "DCR") != "CRD":

@@ -15,7 +15,6 @@ from mlirfuse.kernels.codegen.scalar_forms import (
     ABOVE,
     BITS,
     BOOLEAN,
-    BOUNDED,
     CLASSES,
     COMPARE_FLOAT,
     COMPARE_INTEGER,
@@ -26,6 +25,7 @@ from mlirfuse.kernels.codegen.scalar_forms import (
     OF_LARGE_TILES,
     POWERS,
     SHORT,
+    SHORT_OF_HALVES,
     SHORT_OF_TILES,
     SHORT_ROUND,
     UNSIGNED,
@@ -54,7 +54,6 @@ def scalar_expression(
     *,
     gluon: bool = False,
     large: bool = False,
-    bounded: bool = False,
 ) -> str:
     """One op as an expression.
 
@@ -66,7 +65,6 @@ def scalar_expression(
         bf16 that is not computed in f32 is rounded in any case.
       gluon: whether the kernel is Gluon's.
       large: whether a thread has many elements of a tile.
-      bounded: whether f16 can hold the first operand.
 
     Raises:
       Unsupported: the op has no form.
@@ -108,8 +106,8 @@ def scalar_expression(
     )
     if narrow or (short and types[kind] == "tl.float32"):
         form = SHORT.get(op.name, form)
-        if bounded and not gluon:
-            form = BOUNDED.get(op.name, form)
+        if kind == "f16" and not gluon:
+            form = SHORT_OF_HALVES.get(op.name, form)
         elif large and not gluon:
             form = SHORT_OF_TILES.get(op.name, form)
     elif large and kind == "f32" and not gluon:

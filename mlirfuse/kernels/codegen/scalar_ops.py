@@ -140,12 +140,13 @@ class Body:
                     self.short,
                     gluon=bool(self.layout),
                     large=self.large,
-                    bounded=self._is_half(op, operands),
                 )
                 known[op.results[0]] = self.name(text)
                 self._note_whole(op, operands, known[op.results[0]])
         for value in list(block.operations)[-1].operation.operands:
-            if value not in known and ops.constant(value) is not None:
+            owner = value.owner
+            place = owner if isinstance(owner, ir.Block) else owner.operation.block
+            if place != block or ops.constant(value) is not None:
                 read(value)
         return known
 
@@ -174,12 +175,6 @@ class Body:
         if low < MIN_I8 or high > MAX_I8:
             return None
         return f"library.byte({start}, {low!r}, {high!r})"
-
-    def _is_half(self, op: ir.Operation, operands: Sequence[str]) -> bool:
-        """Whether f16 holds the first operand: it is computed in f16, or loaded."""
-        if not operands or str(op.operands[0].type) != "f16":
-            return False
-        return self.types["f16"] == TYPES["f16"] or self.writer.is_loaded(operands[0])
 
     def _is_short(self, op: ir.Operation) -> bool:
         """Whether an op is computed in f32 for results of 16 bits or less."""

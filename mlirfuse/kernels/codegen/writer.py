@@ -52,7 +52,6 @@ class Writer(Lines):
         super().__init__()
         self.reuses = False
         self._names = 0
-        self._loaded: set[str] = set()
         self._known: dict[str, str] = {}
 
     def write(self, lines: Iterable[str]) -> None:
@@ -67,15 +66,9 @@ class Writer(Lines):
         self._names += 1
         name = f"v{self._names}"
         self.line(f"{name} = {text}")
-        if text.startswith("tl.load("):
-            self._loaded.add(name)
         if self.reuses:
             self._known[text] = name
         return name
-
-    def is_loaded(self, name: str) -> bool:
-        """Whether a name is that of elements from memory."""
-        return name in self._loaded
 
     @contextlib.contextmanager
     def indented(self, header: str) -> Iterator[None]:

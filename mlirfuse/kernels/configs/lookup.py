@@ -68,12 +68,14 @@ class Baseline:
       problem: field -> value of the problem.
       iree_us: microseconds of IREE's code.
       kernel_us: microseconds of the kernel.
+      device: name of the device that was measured.
     """
 
     family: str
     problem: Mapping[str, Any]
     iree_us: float
     kernel_us: float
+    device: str
 
 
 def nearest(
@@ -156,7 +158,7 @@ def refusal(found: Baseline, problem: Problem) -> NoMatch | None:
     return NoMatch(
         Reason.NOT_PROFITABLE,
         f"IREE's code took {found.iree_us:g} us where a kernel took {found.kernel_us:g}"
-        f" ({measured}, measured)",
+        f" ({measured}, measured on {found.device})",
     )
 
 
@@ -178,7 +180,7 @@ def _built_in(target: str) -> _BuiltIn:
     document = json.loads(file.read_text(encoding="utf-8"))
     return _BuiltIn(
         tuple(MeasuredConfig(**entry) for entry in document["configs"]),
-        tuple(Baseline(**entry) for entry in document["baselines"]),
+        tuple(Baseline(**entry, device=document["device"]) for entry in document["baselines"]),
     )
 
 

@@ -6,8 +6,8 @@ from triton.language.extra import libdevice
 
 from mlirfuse.kernels.device.logarithms import log1p, short_log1p
 from mlirfuse.kernels.device.sines import (
-    bounded_cos,
-    bounded_sin,
+    half_cos,
+    half_sin,
     short_cos,
     short_sin,
     tile_cos,
@@ -15,8 +15,8 @@ from mlirfuse.kernels.device.sines import (
 )
 
 __all__ = [
-    "bounded_cos",
-    "bounded_sin",
+    "half_cos",
+    "half_sin",
     "log1p",
     "short_cos",
     "short_log1p",

@@ -88,3 +88,13 @@ def _sums_in_threads(tile, threads: tl.constexpr):
     """The sums over those rows of a tile that a thread has."""
     rows: tl.constexpr = min(tile.shape[0], max(1, threads // tile.shape[1]))
     return tl.sum(tl.reshape(tile, [tile.shape[0] // rows, rows, tile.shape[1]]), 0)
+
+
+@triton.jit
+def settled(tile):
+    """The same tile [1, N], whose computation Triton does not repeat in the layout of its users.
+
+    It moves no change of layout across a reduction. Without it Triton 3.6 gave each thread of an
+    RNN of 64 columns 33 hyperbolic tangents: 973 instructions of an iteration in place of 116.
+    """
+    return tl.max(tl.join(tile, tile), 2)

@@ -14,6 +14,9 @@ LIMIT = tl.constexpr(131072.0)
 """Arguments up to which a rest is below one: its bits are a multiple of the last one of a quarter
 turn in f32, so that f32 holds it. Above f16's largest number."""
 
+INFINITE_HALF = tl.constexpr(65520.0)
+"""The smallest number that f16 rounds to infinity."""
+
 
 @triton.jit
 def _quarter_turns(x):
@@ -79,15 +82,22 @@ def _wave(x, series: tl.constexpr, quarters: tl.constexpr):
 
 
 @triton.jit
-def bounded_sin(x):
-    """Sine of an f32 below `LIMIT`, to be rounded to f16 or bf16, as `short_sin`."""
-    return _bounded(x, _short_series, 0)
+def _of_half(x, quarters: tl.constexpr):
+    """The sine of an f16 in f32 plus so many quarter turns; NaN where f16 would be infinite."""
+    found = _bounded(x.to(tl.float32), _short_series, quarters)
+    return tl.where(tl.abs(x) < INFINITE_HALF, found, float("nan"))
 
 
 @triton.jit
-def bounded_cos(x):
-    """Cosine of an f32 below `LIMIT`, as `short_sin`."""
-    return _bounded(x, _short_series, 1)
+def half_sin(x):
+    """Sine of an f16 that may be kept in f32, to be rounded to f16, as `short_sin`."""
+    return _of_half(x, 0)
+
+
+@triton.jit
+def half_cos(x):
+    """Cosine of an f16 that may be kept in f32, as `half_sin`."""
+    return _of_half(x, 1)
 
 
 @triton.jit

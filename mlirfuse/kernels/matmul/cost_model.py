@@ -112,10 +112,14 @@ COPY_BYTES = 4
 SYNCHRONOUS_WARPS = 16
 """Warps of an SM that hide the latency of smaller loads, which a pipeline has no stages for: on an
 H100 a matmul of 3085x64x3904 f16 whose rows of A are odd took 103 us in 125 CTAs of four warps, and
-32 in cuBLAS."""
+32 in cuBLAS. Each element of a block takes a register meanwhile: 6x7104x64x7259 f16 took 1294 us on
+an H200 in tiles of 128 by 128, of which an SM has one, and 449 in those of 64 by 64."""
 
-OTHER_REGISTERS = 64
-"""Registers of a thread beside its accumulators; ptxas, for epilogues of one or two functions."""
+OTHER_REGISTERS, ROW_VALUES = 64, 2
+"""Registers of a thread beside its accumulators; ptxas, for epilogues of one or two functions. And
+those for each accumulator of an epilogue that reduces rows, whose values stay until the last one:
+on an H200 a layer norm of sines of 221440x56x104 f16 took 65 us in tiles of 32 rows, 68 of 64, and
+103 of 128, which leave an SM one CTA."""
 
 COPY_OCCUPANCY = 4
 """Times that narrow loads of a kernel that copies are cheaper: it has four times the warps."""
@@ -208,11 +212,26 @@ def _resident_warps(
     """Warps that an SM runs at a time, of CTAs that its registers and shared memory hold."""
     gpu = gpu_of(target)
     threads = config.num_warps * gpu.warp_size
-    accumulators = config.block_m * config.block_n * problem.accumulators
-    registers = accumulators + OTHER_REGISTERS * threads
+    values = config.block_m * config.block_n * problem.accumulators
+    values *= ROW_VALUES if problem.whole_rows else 1
+    registers = values + _loaded_elements(config, problem) + OTHER_REGISTERS * threads
     shared = stage_bytes(config, problem) * config.num_stages
     fits = min(gpu.registers_per_sm // registers, gpu.shared_memory_per_sm // shared)
     return config.num_warps * max(1, min(waves, fits))
+
+
+def _loaded_elements(config: MatmulConfig, problem: MatmulProblem) -> int:
+    """Elements of a block that are in registers on their way to shared memory, of small loads."""
+    sides = (
+        ("a", row_of_a(problem), config.block_m),
+        ("b", row_of_b(problem), config.block_n * problem.accumulators),
+    )
+    return sum(
+        block * config.block_k
+        for name, row, block in sides
+        if name not in config.aligned_copies
+        and vector_bytes(row, problem.operand_bits) < COPY_BYTES
+    )
 
 
 def rates_of(config: MatmulConfig, problem: MatmulProblem, target: Target) -> Rates:

@@ -249,6 +249,8 @@ class _Kernel:
             self.writer.line(f"recurrence.send({place}, {tile}, {turn}, {mask})")
         elif self.findings.in_rows:
             text = f"tl.where(column_mask, {tile}, 0)" if masked else tile
+            if len(self.findings.requests) == 1:  # The sums of several have a layout of their own.
+                text = f"recurrence.settled({text})"
             self.writer.line(f"w{number}_0 = {text}")
         else:
             self._store(base, value, self.analysis.main, tile)

@@ -9,7 +9,7 @@ analysis = analyze(region)         ReductionAnalysis, the refusal, or None for o
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from iree.compiler import ir
 
@@ -49,7 +49,8 @@ class ReductionAnalysis:
       row_results: results that have the rows and the columns.
       contiguous_rows: adjacent rows that are adjacent in memory, too: the product of the row sizes
         behind the last column in memory; 1 where a column is innermost.
-      turned: whether columns are innermost in memory, but rows in a result.
+      turned: whether columns are innermost in memory, but rows in a result; or rows are innermost,
+        but columns in a tensor.
     """
 
     group: tuple[ir.Operation, ...]
@@ -154,7 +155,9 @@ def _analyzed(
         frozenset(_row_operands(loops)),
         row_results,
         contiguous,
-        contiguous == 1 and any(_is_innermost(loops, value, row_sizes) for value in row_results),
+        any(_is_innermost(loops, value, row_sizes) for value in row_results)
+        if contiguous == 1
+        else 1 in _runs_of_rows(loops, stored, row_sizes, column_sizes),
     )
 
 
@@ -250,21 +253,32 @@ def _contiguous_rows(
     column_sizes: Sequence[int],
 ) -> int:
     """Rows that are adjacent in the memory of most tensors with rows and columns."""
+    maps = [(op, index_map) for op in loops for index_map in ops.indexing_maps(op)]
+    found = _runs_of_rows(loops, maps, row_sizes, column_sizes)
+    return max(set(found), key=found.count, default=1)
+
+
+def _runs_of_rows(
+    loops: Mapping[ir.Operation, Sequence[Axis]],
+    maps: Iterable[tuple[ir.Operation, ops.IndexMap | None]],
+    row_sizes: Sequence[int | None],
+    column_sizes: Sequence[int],
+) -> list[int]:
+    """Rows that are adjacent in the memory of each tensor with rows and columns."""
     all_axes = _all_axes(loops)
     found: list[int] = []
-    for op, axes in loops.items():
-        for index_map in ops.indexing_maps(op):
-            if not _has_rows(axes, index_map, all_axes):
-                continue
-            count = 1
-            for loop in reversed(index_map or ()):
-                group, axis = (COLUMN, 0) if loop is None else axes[loop]
-                size = (row_sizes if group == ROW else column_sizes)[axis]
-                if group == COLUMN and size != 1:
-                    break
-                count *= size or 1 if group == ROW else 1
-            found.append(count)
-    return max(set(found), key=found.count, default=1)
+    for op, index_map in maps:
+        if not _has_rows(loops[op], index_map, all_axes):
+            continue
+        count = 1
+        for loop in reversed(index_map or ()):
+            group, axis = (COLUMN, 0) if loop is None else loops[op][loop]
+            size = (row_sizes if group == ROW else column_sizes)[axis]
+            if group == COLUMN and size != 1:
+                break
+            count *= size or 1 if group == ROW else 1
+        found.append(count)
+    return found
 
 
 def _all_axes(loops: Mapping[ir.Operation, Sequence[Axis]]) -> set[Axis]:

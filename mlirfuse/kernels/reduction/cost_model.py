@@ -34,6 +34,11 @@ EXCHANGE_US = 0.4
 PROLOGUE_US = 0.3
 """Microseconds of a CTA of a split outside of its loop, beside those of `KERNEL_US`."""
 
+FINISH_INSTRUCTIONS = 150
+"""Instructions of a thread of a CTA of a split for each accumulator after its loop. On an H200 the
+variance of 1976040 f16 took 8.2 us in 965 splits, 6.0 in 528 and 6.1 in 264; of the hyperbolic
+tangents of 1826688 f32 11.1 us in 892, 9.4 in 528 and 8.1 in 264."""
+
 ITERATION_US = 0.8
 """Microseconds of an iteration of a loop over columns, a load after the other: the latency of
 memory. That of the first one is in `KERNEL_US`."""
@@ -140,7 +145,7 @@ def loops_us(problem: ReductionProblem, config: ReductionConfig, target: Target)
         threads=threads,
         registers=loop_registers(problem, height * width // threads),
         num_bytes=0.0,
-        instructions=elements * PASS_INSTRUCTIONS,
+        instructions=elements * PASS_INSTRUCTIONS + threads * _finish(problem, splits),
         iterations=iterations - 1,
         waits=PROLOGUE_US,
     )
@@ -156,6 +161,11 @@ def loops_us(problem: ReductionProblem, config: ReductionConfig, target: Target)
     found = sum(kernel_us(dataclasses.replace(each, num_bytes=n), target) for n in num_bytes)
     # A last kernel combines the partial results of rows alone.
     return found if problem.writes else found + KERNEL_US
+
+
+def _finish(problem: ReductionProblem, splits: int) -> int:
+    """Instructions of a thread after the loop of a split of numbers; those of norms are fitted."""
+    return FINISH_INSTRUCTIONS * _accumulators(problem) if splits > 1 and not problem.writes else 0
 
 
 def loop_registers(problem: ReductionProblem, elements: int) -> int:

@@ -18,7 +18,8 @@ from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 MAX_SIBLING_STEPS = 4
 """Elementwise ops between an operand of a group and another reduction of it."""
 
-_BODIES = ("arith.", "math.", "linalg.")
+_BODIES, _GATHER = ("arith.", "math.", "linalg."), ("tensor.extract", "cf.assert")
+"""Beginnings of names of ops in the bodies of members; others that elementwise ones may have."""
 
 
 def is_root(op: ir.Operation) -> bool:
@@ -28,8 +29,8 @@ def is_root(op: ir.Operation) -> bool:
     return not fusable_neighbors.has_window(op) and _has_body(op)
 
 
-def _has_body(op: ir.Operation) -> bool:
-    return all(name.startswith(_BODIES) for name in ops.scalar_names(op))
+def _has_body(op: ir.Operation, *others: str) -> bool:
+    return all(name.startswith(_BODIES) or name in others for name in ops.scalar_names(op))
 
 
 def takes(op: ir.Operation | None, block: ir.Block) -> bool:
@@ -37,8 +38,14 @@ def takes(op: ir.Operation | None, block: ir.Block) -> bool:
     if op is None or op.block != block or not ops.is_generic(op) or slices.is_clonable(op):
         return False
     if ops.is_elementwise(op):
-        return _has_body(op) and not fusable_neighbors.has_window(op)
+        return _has_body(op, *_GATHER) and not fusable_neighbors.has_window(op)
     return is_root(op)
+
+
+def is_read_by_reduction_alone(value: ir.Value) -> bool:
+    """Whether a reduction that may be one of a kernel's is the only user of a value."""
+    users = ops.users(value)
+    return len(users) == 1 and users[0].block == value.owner.block and is_root(users[0])
 
 
 class Growth:

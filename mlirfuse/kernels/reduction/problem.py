@@ -23,7 +23,8 @@ class ReductionProblem(Problem):
       operand_bits: bits of an element of the widest of these tensors: 16 for narrower ones, 32 for
         wider ones.
       passes: passes over the columns that dependent reductions need in loops.
-      turned: whether columns are innermost in memory, but rows in a result.
+      turned: whether columns are innermost in memory, but rows in a result; or rows are innermost,
+        but columns in a tensor.
     """
 
     rows: int

@@ -7,6 +7,11 @@ This module decides about all others:
     columns innermost, more than registers hold, or few rows of which little is left:  loop
     rows innermost, one pass and no result with columns:                               loop
     rows innermost, else: tiles of all columns, as many contiguous rows as fit registers; or loop
+
+Where a tensor has columns innermost and the others rows, no thread has all columns of a row: each
+load of one column would take as many lines as rows. An RMS norm over eight channels of 256 images
+of 37x37 bf16 with such a residual took 29 us so on an H200, and 8.2 in tiles of all columns, whose
+loads have a layout each.
 """
 
 from __future__ import annotations
@@ -128,7 +133,9 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
     unrolled = MAX_UNROLLED_COLUMNS if problem.contiguous_rows > 1 else MAX_STRIDED_COLUMNS
     if problem.writes and problem.contiguous_rows > 1:
         unrolled = MAX_WRITTEN_COLUMNS
-    if problem.columns <= unrolled and (not problem.writes or problem.contiguous_rows > 1):
+    mixed = problem.turned and problem.contiguous_rows > 1
+    alone = not problem.writes or problem.contiguous_rows > 1
+    if problem.columns <= unrolled and alone and not mixed:
         return _unrolled(problem, gpu)
     if _is_long_unrolled(problem, gpu):
         return _threads_of_rows(gpu.warp_size * LONG_UNROLLED_ROWS, LONG_UNROLLED_ROWS, 1)
@@ -156,7 +163,7 @@ def _unrolled(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
 
 def _is_long_unrolled(problem: ReductionProblem, gpu: GpuDevice) -> bool:
     """Whether threads reduce more columns alone: numbers of so many rows that all SMs are busy."""
-    if problem.writes or problem.contiguous_rows == 1 or problem.passes > 1:
+    if problem.writes or problem.contiguous_rows == 1 or problem.passes > 1 or problem.turned:
         return False
     least = UNROLLED_CTAS_PER_SM * gpu.num_sms * gpu.warp_size * LONG_UNROLLED_ROWS
     held = problem.columns * problem.reads * len(problem.combiners.split())

@@ -85,8 +85,8 @@ def _planned(analysis: RecurrenceAnalysis, device: CpuDevice) -> Plan | NoMatch:
     if split.seconds > commands:
         return NoMatch(
             Reason.NOT_PROFITABLE,
-            f"an iteration takes {split.seconds * 1e6:.0f} us in one kernel, {commands * 1e6:.0f}"
-            " us in kernels that the host starts",
+            "an iteration takes longer in one kernel than in kernels that the host starts, in the"
+            " model",
         )
     with analysis.loop.location:
         kernel = RecurrenceKernel(analysis, body, gates, split, device).write()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 
 from iree.compiler import ir
@@ -28,6 +29,15 @@ def role_of(members: Iterable[ir.Operation]) -> str:
     """The role of a kernel that computes these ops."""
     found = set(map(_role, members))
     return next((role for role in _ORDER if role in found), MOVEMENT)
+
+
+def moves_axes(op: ir.Operation) -> bool:
+    """Whether an elementwise op reads a tensor of all its loops in another order than it writes."""
+    if not ops.is_elementwise(op):
+        return False
+    maps, count = ops.indexing_maps(op), ops.num_inputs(op)
+    pairs = itertools.product(maps[:count], maps[count:])
+    return any(r and w and r != w and len(r) == len(w) and set(r) == set(w) for r, w in pairs)
 
 
 def _role(op: ir.Operation) -> str:

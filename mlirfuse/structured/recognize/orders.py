@@ -186,7 +186,7 @@ class _Sum:
         """An element, expanded as far as it is of a pair of elements, or a truth value."""
         number = ops.constant(value)
         if number is not None:
-            return int(number)
+            return _integer(number)
         pair = len(index) == self._loops
         op = ops.defining_op(value)
         if op is None or not ops.is_elementwise(op) or len(op.results) != 1:
@@ -211,15 +211,24 @@ def _loops(index: ops.IndexMap) -> tuple[int, ...]:
     return tuple(loop for loop in index if loop is not None)
 
 
+def _integer(number: float) -> int:
+    if not float(number).is_integer():  # a NaN, as in a count of those
+        raise _Other
+    return int(number)
+
+
 def _scalar(block: ir.Block, known: dict[ir.Value, _Node]) -> _Node:
     """The value that a body yields."""
     for op in (view.operation for view in block.operations):
         operands = []
         for value in op.operands:
+            if value in known:
+                operands.append(known[value])
+                continue
             number = ops.constant(value)
-            if value not in known and number is None:
+            if number is None:
                 raise _Other
-            operands.append(known[value] if value in known else int(number or 0))
+            operands.append(_integer(number))
         if op.name == "linalg.yield":
             return operands[0]
         if op.name == "arith.constant":
