@@ -33,7 +33,8 @@ from typing import Any
 
 from benchmarks import results
 from benchmarks.tune import scaling
-from benchmarks.tune.models import MODELS, build
+from benchmarks.tune.importing import Importers
+from benchmarks.tune.models import MODELS
 from mlirfuse import targets
 from mlirfuse.core import MlirfuseError
 from mlirfuse.options import FusionOptions
@@ -135,7 +136,7 @@ class Suite:
         self._given, self._target, self._path = given, target, path
         self._began = time.monotonic()
         self._lock = threading.Lock()
-        self._import = threading.Lock()
+        self._importers = Importers(max(1, given.at_once))
         self.record = _record(target, path)
 
     def run(self) -> None:
@@ -155,6 +156,7 @@ class Suite:
                     run.result()
             finally:
                 executor.close()
+                self._importers.close()
                 shutil.rmtree(place / "tasks", ignore_errors=True)
 
     @contextlib.contextmanager
@@ -199,9 +201,9 @@ class Suite:
         self, name: str, stored: Stored, folder: Path, minutes: float | None
     ) -> dict[str, Any]:
         given = self._given
-        with self._import:  # PyTorch exports one model at a time
-            request = self._request(name, minutes)
-            opened = tune.opened(request, folder / "model")
+        request = self._request(name, minutes)
+        dtype = given.dtype or ("float32" if self._target.name == "cpu" else "float16")
+        opened = self._importers.opened(request, dtype, folder / "model")
         if request.seconds is not None and minutes is not None:
             left = self._minutes() or 0.0
             request = dataclasses.replace(request, seconds=60 * min(minutes, left))
@@ -231,18 +233,12 @@ class Suite:
 
     def _request(self, name: str, minutes: float | None) -> tune.Request:
         given = self._given
-        model: Any = name
-        inputs = None
-        if name in MODELS:
-            dtype = given.dtype or ("float32" if self._target.name == "cpu" else "float16")
-            model, inputs = build(name, dtype)
         return tune.Request(
-            model=model,
+            model=name,
             name=name.rpartition(":")[2],
             target=given.target,
             options=FusionOptions(),
             max_candidates=given.max_candidates,
-            example_inputs=inputs,
             seconds=None if minutes is None else 60 * minutes,
             measure_seconds=MEASURE_SECONDS,
             batch_bytes=BATCH_BYTES,

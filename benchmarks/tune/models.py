@@ -388,7 +388,7 @@ def build(name: str, dtype: str = "float32") -> tuple[Any, tuple[Any, ...]]:
 
     if name not in MODELS:
         raise UsageError(f"there is no model '{name}'{nearest(name, MODELS)}")
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):  # the models are made on the CPU
         torch.manual_seed(SEED)
         module, inputs = MODELS[name]()
     kind = getattr(torch, dtype)

@@ -1,15 +1,19 @@
 """`python -m benchmarks tune`: recorded times, and the simulation of many workers."""
 
+import dataclasses
 import json
 import threading
 import time
 
 import pytest
 
-from benchmarks.tune import measure, models, scaling
+from benchmarks.tune import importing, measure, models, scaling
+from helpers.tuning_model import MODEL
 from mlirfuse.core import MlirfuseError, UsageError
+from mlirfuse.options import FusionOptions
 from mlirfuse.tuning.execution.store import RESULTS, Store
 from mlirfuse.tuning.execution.task import FAILED, OK, Outcome, Task
+from mlirfuse.tuning.model import tune
 
 
 def test_times_of_a_store_are_recorded(tmp_path):
@@ -178,6 +182,24 @@ def test_models_run_in_f32_and_f16(name):
         found[dtype] = results[0] if isinstance(results, tuple) else results
         assert found[dtype].dtype == getattr(torch, dtype)
     assert torch.allclose(found["float32"], found["float16"].float(), atol=0.02)
+
+
+def test_models_are_imported_in_processes(tmp_path):
+    (tmp_path / "model.mlir").write_text(MODEL.replace("OP", "add"))
+    importers = importing.Importers(1)
+    try:
+        request = tune.Request(str(tmp_path / "model.mlir"), "m", "cpu", FusionOptions())
+        found = importers.opened(request, "float32", tmp_path)
+        source, path = found.problem.sources[""]
+        assert source["function"] == "main"
+        assert path.exists()
+        absent = dataclasses.replace(request, model="absent.mlir")
+        with pytest.raises(MlirfuseError, match="absent"):
+            importers.opened(absent, "float32", tmp_path)
+        named = dataclasses.replace(request, model="lstm")
+        assert importers.opened(named, "float32", tmp_path).graph != found.graph
+    finally:
+        importers.close()
 
 
 def test_a_model_that_there_is_not_is_an_error():
