@@ -96,7 +96,8 @@ class BoundaryReason(enum.Enum):
         "group_ends",
         "one of the kernels is a group of a pass, whose pattern ends there, and neither IREE nor a"
         " pass that generates its code adds an op to it",
-        "switch the pass off, which leaves its ops to IREE, or write a pass that takes both",
+        "--must-fuse, or the pass switched off, leaves its ops to IREE, which may fuse the two; or"
+        " write a pass that takes both",
     )
     KERNEL_CODE = (
         "kernel_code",

@@ -133,7 +133,7 @@ def _why(pair: _Pair) -> Why:
     if (impossible := _impossible(pair)) is not None:
         return impossible
     if certain:
-        return _refusal(certain)
+        return _code_of_one_op(pair) or _refusal(certain)
     if (kind := _of_kinds(pair)) is not None:
         return kind
     if (spaces := _of_spaces(pair)) is not None:
@@ -229,6 +229,21 @@ def _structural(pair: _Pair) -> Why:
     if (ours := next((k for k, _ in kernels if k.code != IREE), None)) is not None:
         return BoundaryReason.KERNEL_CODE, ours.code
     return BoundaryReason.NOT_TAKEN_TOGETHER, ""
+
+
+def _code_of_one_op(pair: _Pair) -> Why | None:
+    """A kernel of ours for an op that passes with general rules left alone.
+
+    They refused the two, which IREE may fuse all the same, if it generates the code.
+    """
+    if pair.exchange.users > 1 or not all(_grows(d.pass_name) for d in pair.refusals.certain):
+        return None
+    if _of_kinds(pair) is not None or _of_spaces(pair) is not None:
+        return None
+    for kernel, role in zip((pair.source, pair.target), pair.roles, strict=True):
+        if kernel.code != IREE and kernel.pass_name == kernel.code:
+            return None if role == roles.OPAQUE else (BoundaryReason.KERNEL_CODE, kernel.code)
+    return None
 
 
 def _is_our_opaque(kernel: FinalKernel, role: str) -> bool:

@@ -343,7 +343,7 @@ def _sources(member: ir.Operation, given: Collection[Place]) -> Iterator[marks.S
     """The ops of the model that an op in a dispatch stands for.
 
     IREE merges elementwise ops into their user, which keeps its own location; the arithmetic in its
-    body keeps those of the merged ops. In MLIR text arithmetic has locations that no op has.
+    body keeps those of the merged ops, and some has locations that no op has.
     """
     own = marks.sources(_name(member), member.location)
     known = {(source.place, source.layer) for source in own}

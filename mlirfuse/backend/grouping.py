@@ -114,6 +114,7 @@ def group(
         groups: list[Group] = []
         report.graph = attempt(faults, GRAPH, lambda: graph.of_module(fused).to_dict(), None)
         attempt(faults, GROUPS, lambda: _mark_groups(fused, groups), None)
+        attempt(faults, GRAPH, lambda: _place_arithmetic(fused), None)
         hinted = attempt(faults, DATA_TILING, lambda: data_tiling.complete_hints(fused), False)
         exact = options.numerics == "exact"
         attempt(
@@ -166,6 +167,22 @@ def check_dispatches(report: Report, options: FusionOptions, phases: Path) -> No
     """
     with ir.Context():
         MustFuse(options.must_fuse, marked=True).check(final_program.formed(phases), report)
+
+
+def _place_arithmetic(module: ir.Module) -> None:
+    """Gives the arithmetic of ops their location, which it has lines of its own for in MLIR text.
+
+    It keeps the location where IREE merges the op into another one.
+    """
+    for function in ops.functions(module):
+        for op in ops.nested_ops(function):
+            if not ops.is_generic(op):
+                continue
+            location = op.location
+            for scalar in ops.nested_ops(op):
+                if scalar.location == location:
+                    break  # a frontend made all of it
+                scalar.location = location
 
 
 def _mark_groups(module: ir.Module, groups: list[Group]) -> None:

@@ -22,7 +22,12 @@ NEVER = frozenset(
 )
 """Reasons that a program compiled without switches must not have."""
 
-FORCED = frozenset({Reason.NOT_PROFITABLE, BoundaryReason.TWO_CONTRACTIONS})
+FORCED = frozenset(
+    {
+        *(Reason.NOT_PROFITABLE, BoundaryReason.TWO_CONTRACTIONS),
+        *(BoundaryReason.KERNEL_CODE, BoundaryReason.GROUP_ENDS),
+    }
+)
 """Reasons whose hint is `--must-fuse`."""
 
 

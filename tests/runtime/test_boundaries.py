@@ -147,6 +147,25 @@ def test_code_of_ours_is_a_reason_only_where_iree_would_fuse_the_two():
     assert reason(*kinds, one=grouped) is BoundaryReason.GROUP_ENDS
 
 
+def test_a_refusal_of_general_rules_is_not_why_iree_fuses_nothing():
+    """IREE, which has other rules, would have taken the two but for a kernel of one of them."""
+    alone = dataclasses.replace(
+        kernel("one", "m.py:1:0", code="row_vector_kernel", shape=(8,)),
+        pass_name="row_vector_kernel",
+        match=0,
+    )
+    refusal = dataclasses.replace(
+        refused(Reason.WRONG_AXIS, *BOTH), pass_name="reduction_fusion", kind=Kind.PRODUCER_CONSUMER
+    )
+    kinds, few = (roles.REDUCTION, roles.ELEMENTWISE), {"one": alone, "shape": (8,), "bytes": 32}
+    assert reason(*kinds, refusal, **few) is BoundaryReason.KERNEL_CODE
+    assert reason(*kinds, refusal, **few, users=2) is Reason.WRONG_AXIS
+    of_iree = few | {"one": dataclasses.replace(alone, code="iree", pass_name=None)}
+    assert reason(*kinds, refusal, **of_iree) is Reason.WRONG_AXIS
+    pattern = dataclasses.replace(refusal, pass_name="layer_norm_fusion")
+    assert reason(*kinds, pattern, **few) is Reason.WRONG_AXIS
+
+
 def test_a_reshape_of_axes_that_the_second_kernel_moves_is_a_reason():
     through = CHANGED[BoundaryReason.RESHAPED]["through"]
     other = dataclasses.replace(

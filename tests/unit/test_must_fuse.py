@@ -188,3 +188,16 @@ def test_ops_that_iree_merged_are_in_the_kernel_that_computes_them():
     assert explain.why(program.report, scaled, moved).startswith("yes: ")
     with pytest.raises(MustFuseError, match="the ops are in 2 dispatches"):
         mlirfuse.compile(model, inputs, must_fuse=[(scaled, line("return joined"))], **switches)
+
+
+def test_ops_of_mlir_text_that_iree_merged_are_named_too(tmp_path):
+    """Their arithmetic has lines of its own there."""
+    path = tmp_path / "scaled.mlir"
+    again = POOLED[POOLED.index("  %a = ") : POOLED.index("  return")]
+    again = again.replace("%a =", "%c =").replace("ins(%p", "ins(%a")
+    path.write_text(POOLED.replace("  return %a", f"{again}  return %c"))
+    switches = {"disable_feature": ["kernels"], "pipeline": "cse", "cache": False}
+    program = mlirfuse.compile(path, **switches)
+    (kernel,) = program.kernels
+    lines = [place.rpartition("/")[2] for place in kernel.ops]
+    assert lines == ["scaled.mlir:8:8", "scaled.mlir:11:8", "scaled.mlir:17:8"]
