@@ -74,6 +74,7 @@ class Checker:
         self._suite = suite
         self._target = target
         self._programs = programs
+        self._without_f64 = targets.parse(target).demotes_f64
         switches = {"enable_feature": ["kernels"]} if target.startswith("cuda") else {}
         self._options = FusionOptions.of(switches)
 
@@ -100,7 +101,7 @@ class Checker:
         if contained and len(cases) > 1:
             # Each part that was left out has its case, as each failure has.
             return self._halves(cases)
-        if computes_f64_as_f32(fused.report):
+        if computes_f64_as_f32(fused.report) or self._demotes(cases):
             narrow = Result(cases[0].name, Outcome.NO_LOWERING, "no code in f64", contained)
             return self._halves(cases) or [narrow]
         arguments = program.arguments if program.example_inputs is None else program.example_inputs
@@ -116,6 +117,11 @@ class Checker:
             failed = Result(cases[0].name, outcome, message(error), contained)
             return self._halves(cases) or [failed]
         return judged(cases, results, contained)
+
+    def _demotes(self, cases: Sequence[Case]) -> bool:
+        """Whether the target has no f64, and a result of a case is one."""
+        results = (value for case in cases for value in case.expected)
+        return self._without_f64 and any(_is_f64(value) for value in results)
 
     def _halves(self, cases: Sequence[Case]) -> list[Result]:
         """Checks the halves of several cases; no results for a single case."""
@@ -191,6 +197,10 @@ def breaks_device(results: Iterable[Result]) -> bool:
 def np_array(value: Any) -> Any:
     """An array of a framework as one of numpy; scalars and None unchanged."""
     return value if arrays.kind_of(value) is None else arrays.numpy_of(value)
+
+
+def _is_f64(value: Any) -> bool:
+    return arrays.kind_of(value) is not None and "f64" in arrays.dtype_name(np_array(value))
 
 
 def judged(cases: Sequence[Case], results: Sequence[Any], contained: bool) -> list[Result]:
