@@ -273,7 +273,7 @@ def _without_shape(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
 
 
 def _elements(value: onnx.ValueInfoProto) -> int:
-    return value.type.tensor_type.elem_type or onnx.TensorProto.FLOAT
+    return int(value.type.tensor_type.elem_type or onnx.TensorProto.FLOAT)
 
 
 def _rewritten(
