@@ -90,6 +90,9 @@ class Checker:
 
     def check(self, cases: Sequence[Case]) -> list[Result]:
         """Checks cases as one program, or halves of them."""
+        if self._demotes(cases):
+            missing = Result(cases[0].name, Outcome.NO_LOWERING, "the target has no f64")
+            return self._halves(cases) or [missing]
         try:
             program = self._suite.program(cases)
             fused = self._compiled(program.model, program.example_inputs)
@@ -101,7 +104,7 @@ class Checker:
         if contained and len(cases) > 1:
             # Each part that was left out has its case, as each failure has.
             return self._halves(cases)
-        if computes_f64_as_f32(fused.report) or self._demotes(cases):
+        if computes_f64_as_f32(fused.report):
             narrow = Result(cases[0].name, Outcome.NO_LOWERING, "no code in f64", contained)
             return self._halves(cases) or [narrow]
         arguments = program.arguments if program.example_inputs is None else program.example_inputs

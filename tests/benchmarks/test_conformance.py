@@ -97,7 +97,7 @@ def test_a_result_in_f64_has_no_lowering_where_the_target_lacks_it():
         call=lambda x: x * 2,
     )
     (found,) = Checker(Toy(), "vulkan:ampere").check([case])
-    assert (found.outcome, found.detail) == (Outcome.NO_LOWERING, "no code in f64")
+    assert (found.outcome, found.detail) == (Outcome.NO_LOWERING, "the target has no f64")
 
 
 class LeavingOut(Checker):
