@@ -74,6 +74,7 @@ class Checker:
         self._suite = suite
         self._target = target
         self._programs = programs
+        self._without_f64 = targets.parse(target).demotes_f64
         switches = {"enable_feature": ["kernels"]} if target.startswith("cuda") else {}
         self._options = FusionOptions.of(switches)
 
@@ -89,6 +90,9 @@ class Checker:
 
     def check(self, cases: Sequence[Case]) -> list[Result]:
         """Checks cases as one program, or halves of them."""
+        if self._demotes(cases):
+            missing = Result(cases[0].name, Outcome.NO_LOWERING, "the target has no f64")
+            return self._halves(cases) or [missing]
         try:
             program = self._suite.program(cases)
             fused = self._compiled(program.model, program.example_inputs)
@@ -116,6 +120,11 @@ class Checker:
             failed = Result(cases[0].name, outcome, message(error), contained)
             return self._halves(cases) or [failed]
         return judged(cases, results, contained)
+
+    def _demotes(self, cases: Sequence[Case]) -> bool:
+        """Whether the target has no f64, and a result of a case is one."""
+        results = (value for case in cases for value in case.expected)
+        return self._without_f64 and any(_is_f64(value) for value in results)
 
     def _halves(self, cases: Sequence[Case]) -> list[Result]:
         """Checks the halves of several cases; no results for a single case."""
@@ -191,6 +200,10 @@ def breaks_device(results: Iterable[Result]) -> bool:
 def np_array(value: Any) -> Any:
     """An array of a framework as one of numpy; scalars and None unchanged."""
     return value if arrays.kind_of(value) is None else arrays.numpy_of(value)
+
+
+def _is_f64(value: Any) -> bool:
+    return arrays.kind_of(value) is not None and "f64" in arrays.dtype_name(np_array(value))
 
 
 def judged(cases: Sequence[Case], results: Sequence[Any], contained: bool) -> list[Result]:

@@ -15,17 +15,29 @@ before they are computed.
 
 In the dispatch of the reduction that computes its operands, an op with complex results crashes the
 compiler.
+
+    %s = tensor.extract_slice %x[0, 0] [1, 9]
+    %r = iree_linalg_ext.sort outs(%s : tensor<9xf32>)
+  becomes
+    %c = flow.dispatch.region {linalg.generic {copy} ins(%s)}
+    %r = iree_linalg_ext.sort outs(%c : tensor<9xf32>)
+
+A sort writes into its operand, and a slice in its dispatch is memory of another tensor: "failed to
+bufferize".
 """
 
 from __future__ import annotations
 
 from iree.compiler import ir
 
-from mlirfuse.builders.regions import form_region
+from mlirfuse.builders.regions import form_region, outside
+from mlirfuse.builders.tensors import dynamic_sizes, empty, generic
 from mlirfuse.structured.ir import ops
 
 _READ_ANYWHERE = frozenset(f"iree_linalg_ext.{name}" for name in ("scatter", "sort", "topk"))
 """Ops whose operands are not tiled like their results."""
+
+_SORT = "iree_linalg_ext.sort"
 
 _COMPUTATIONS = ("linalg.", "iree_linalg_ext.")
 """Dialects of the ops that are not elementwise, and that IREE fuses with elementwise users."""
@@ -37,6 +49,7 @@ def repair(module: ir.Module) -> bool:
     generics = [op for op in found if op.name == "linalg.generic" and len(op.results) == 1]
     readers = [op for op in found if op.name in _READ_ANYWHERE]
     changed = any([_separate_complex(op) for op in generics])
+    changed |= any([_copy_slices(op) for op in readers if op.name == _SORT])
     return any([_extend_operands_before(op) for op in readers]) or changed
 
 
@@ -64,6 +77,28 @@ def _reads_reduction(op: ir.Operation) -> bool:
             elif producer.name.startswith(_COMPUTATIONS):
                 return True
     return False
+
+
+def _copy_slices(op: ir.Operation) -> bool:
+    """Copies the slices that a sort writes into in dispatches of their own."""
+    changed = False
+    for index, value in enumerate(op.operands):
+        producer = ops.defining_op(ops.strip_views(value, ops.RESHAPES))
+        if producer is None or producer.name != "tensor.extract_slice":
+            continue
+        identity = tuple(range(len(ops.shape(value))))
+        with ir.InsertionPoint(outside(op, [value])), op.location:
+            copied = generic(
+                [value],
+                [empty(ops.shape(value), ops.element_type(value), dynamic_sizes(value))],
+                [identity, identity],
+                ["parallel"] * len(identity),
+                lambda arguments: arguments[:1],
+            )
+        op.operands[index] = copied.results[0]
+        form_region([copied])
+        changed = True
+    return changed
 
 
 def _extend_operands_before(op: ir.Operation) -> bool:

@@ -87,6 +87,19 @@ def test_a_program_of_several_cases_is_halved_until_each_failure_has_its_case():
     assert outcomes == [Outcome.RIGHT, Outcome.RIGHT, Outcome.WRONG, Outcome.NOT_EXPORTED]
 
 
+def test_a_result_in_f64_has_no_lowering_where_the_target_lacks_it():
+    case = Case(
+        name="toy/float64/0",
+        arguments=(torch.arange(3.0, dtype=torch.float64),),
+        expected=(torch.arange(3.0, dtype=torch.float64) * 2,),
+        rtol=1e-5,
+        atol=0,
+        call=lambda x: x * 2,
+    )
+    (found,) = Checker(Toy(), "vulkan:ampere").check([case])
+    assert (found.outcome, found.detail) == (Outcome.NO_LOWERING, "the target has no f64")
+
+
 class LeavingOut(Checker):
     """Runs PyTorch itself, and reports a part left out of programs that compute exponentials."""
 

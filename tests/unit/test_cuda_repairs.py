@@ -216,6 +216,16 @@ def test_extended_elements_that_a_scatter_or_a_sort_reads(tmp_path):
         np.testing.assert_array_equal(got, expected)
 
 
+def test_a_slice_that_a_sort_writes_into(tmp_path):
+    """The sort has a copy: the slice in its dispatch is read-only memory of the whole."""
+    x = np.random.default_rng(0).standard_normal((2, 9)).astype(np.float32)
+    text, results = repaired(lambda x: (jnp.sort(x[0]), x + 1), (x,), tmp_path)
+    (sorted_value,) = re.findall(r"iree_linalg_ext.sort .* outs\((%\w+)", text)
+    assert f"{sorted_value} = flow.dispatch.region" in text, text
+    np.testing.assert_array_equal(results[0], np.sort(x[0]))
+    np.testing.assert_array_equal(results[1], x + 1)
+
+
 def test_complex_results_of_a_reduction(tmp_path):
     x = np.array([[1 + 2j, 1 + 3j, -4], [0, -1j, -2]], np.complex64)
     text, results = repaired(lambda x: jnp.max(x, axis=1), (x,), tmp_path)
