@@ -121,6 +121,7 @@ _NAMES = (
     "unit_dims_rewrite",
     "weight_packing_rewrite",
     "window_gather_rewrite",
+    "window_order_rewrite",
     "winograd_vector_kernel",
 )
 """The passes in alphabetical order: `NAME` is `PASS` of the module `mlirfuse.patterns.NAME`."""

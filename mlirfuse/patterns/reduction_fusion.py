@@ -36,7 +36,7 @@ def takes(op: ir.Operation) -> bool | NoMatch:
         or ops.is_contraction(op)
     ):
         return False
-    if fusable_neighbors.is_among_epilogues(op):
+    if fusable_neighbors.is_among_epilogues(op) or _is_convolution(op):
         return False
     if ops.is_elementwise(op):
         return True
@@ -47,6 +47,11 @@ def takes(op: ir.Operation) -> bool | NoMatch:
         # The code generators tile rows by their size.
         return NoMatch(Reason.DYNAMIC_SHAPE, "the reduced dimension is dynamic")
     return True
+
+
+def _is_convolution(op: ir.Operation) -> bool:
+    """Whether an op slides a filter over an image: each pixel would compute the filter again."""
+    return fusable_neighbors.has_window(op) and ops.num_inputs(op) > 1
 
 
 def _reduced(op: ir.Operation) -> tuple[tuple[int | None, ...], int] | None:

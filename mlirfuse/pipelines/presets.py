@@ -30,6 +30,8 @@ DEFAULT: tuple[str, ...] = (
     "recurrence_triton_kernel",
     "recurrence_vector_kernel",
     "loop_unrolling_rewrite",
+    # Before a group takes a window.
+    "window_order_rewrite",
     # Before anything asks whether the kernels can compute its maps.
     "window_gather_rewrite",
     # Before anything counts the operands of a gather.
