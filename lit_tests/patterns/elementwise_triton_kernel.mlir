@@ -12,7 +12,7 @@
 // CHECK: %[[Y:.*]] = hal.dispatch.extern "elementwise_kernel"(%[[X]], %[[B]]) : (tensor<16384x4096xf16>, tensor<4096xf16>) -> tensor<16384x4096xf16>
 // CHECK: %[[N:.*]] = arith.constant 65536 : index
 // CHECK: hal.return %[[N]]
-// CHECK: workgroup_size = [128 : index, 1 : index, 1 : index]
+// CHECK: workgroup_size = [64 : index, 1 : index, 1 : index]
 // CHECK: util.return %[[Y]]
 #id = affine_map<(r, c) -> (r, c)>
 #last = affine_map<(r, c) -> (c)>
