@@ -32,7 +32,7 @@ shapes, the positions of NaN and infinities, and values.
 A case is *right*, *wrong*, *refused by the exporter* of its framework, without a *lowering in IREE*
 (the framework's export through IREE's own importer does not compile either), or *failed in
 mlirfuse* (it does). Cases that are left out, such as random numbers and strings, are listed with
-the reason in benchmarks/conformance.
+the reason in benchmarks/conformance; a group of which none is left has no counts.
 
     python -m benchmarks conformance --suite=torch --target=cpu
     python -m benchmarks conformance --suite=onnx --only=Resize --verbose
