@@ -22,6 +22,8 @@ FOR_KERNELS = sorted(
     if fusion.feature == "kernels"
     and "cuda" in fusion.targets
     and not name.endswith(("_triton_kernel", "_vector_kernel"))
+    # It moves kernels that exist, which another pass has made.
+    and name != "recurrence_order_rewrite"
 )
 
 

@@ -173,7 +173,10 @@ def test_a_reshape_of_axes_that_the_second_kernel_moves_is_a_reason():
     )
     exchange = dataclasses.replace(PLAIN, through=through)
     program = FinalProgram(
-        (ONE, other), (roles.CONTRACTION, roles.ELEMENTWISE), (exchange,), frozenset({1})
+        (ONE, other),
+        (roles.CONTRACTION, roles.ELEMENTWISE),
+        (exchange,),
+        moving_axes=frozenset({1}),
     )
     (found,) = boundaries.of_program(program, ())
     assert found.reason is BoundaryReason.RESHAPED

@@ -12,6 +12,7 @@ LAYERS = (
     "errors",
     "reasons",
     "fusion_pass",
+    "detached_kernels",
     "final_kernels",
     "boundaries",
     "report_html",

@@ -45,7 +45,7 @@ def takes(op: ir.Operation | None, block: ir.Block) -> bool:
 def is_read_by_reduction_alone(value: ir.Value) -> bool:
     """Whether a reduction that may be one of a kernel's is the only user of a value."""
     users = ops.users(value)
-    return len(users) == 1 and users[0].block == value.owner.block and is_root(users[0])
+    return len(users) == 1 and users[0].block == value.owner.operation.block and is_root(users[0])
 
 
 class Growth:
