@@ -71,17 +71,19 @@ def detached(module: ir.Module, names: Collection[str]) -> DetachedKernels | Non
         return None
     outside = dict(zip(execution.regions[0].blocks[0].arguments, execution.operands, strict=False))
     commands = list(_commands(execution.regions[0].blocks[0]))
-    accesses = [_accesses(op, outside) for op in commands]
-    if any(each is None for each in accesses):
-        return None
+    accesses = []
+    for op in commands:
+        found = _accesses(op, outside)
+        if found is None:
+            return None
+        accesses.append(found)
     users = {}
     for index, op in enumerate(commands):
         if op.name == "stream.cmd.dispatch" and _entry(op) in names and not _updates(op):
-            own = accesses[index] or []
             users[index] = tuple(
                 later
                 for later in range(index + 1, len(commands))
-                if any(a.conflicts(b) for a in own for b in accesses[later] or [])
+                if any(a.conflicts(b) for a in accesses[index] for b in accesses[later])
             )
     return DetachedKernels(len(commands), users) if users else None
 
@@ -119,8 +121,9 @@ def _accesses(op: ir.Operation, outside: dict[ir.Value, ir.Value]) -> list[_Acce
     for size in ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]):
         segments.append(given[start : start + size])
         start += size
-    kinds = [ir.IntegerAttr(each).value for each in op.attributes["resource_accesses"]]
-    bound = zip(segments[_RESOURCES], segments[_OFFSETS], segments[_LENGTHS], kinds, strict=True)
+    bound = zip(
+        segments[_RESOURCES], segments[_OFFSETS], segments[_LENGTHS], _kinds(op), strict=True
+    )
     return [
         _access(outside[resource], offset, length, writes=bool(kind & _WRITE))
         for resource, offset, length, kind in bound
@@ -142,8 +145,12 @@ def _access(resource: ir.Value, offset: ir.Value, length: ir.Value, *, writes: b
 
 def _updates(dispatch: ir.Operation) -> bool:
     """Whether a kernel reads and writes the same memory."""
-    kinds = [ir.IntegerAttr(each).value for each in dispatch.attributes["resource_accesses"]]
-    return any(kind & _READ and kind & _WRITE for kind in kinds)
+    return any(kind & _READ and kind & _WRITE for kind in _kinds(dispatch))
+
+
+def _kinds(dispatch: ir.Operation) -> list[int]:
+    """Bits of how a dispatch accesses each of its resources."""
+    return [ir.IntegerAttr(each).value for each in dispatch.attributes["resource_accesses"]]
 
 
 def _entry(dispatch: ir.Operation) -> str:
