@@ -31,7 +31,7 @@ from mlirfuse.runtime import array_files, isolated
 from mlirfuse.runtime.arrays import numpy_of
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.runtime.isolated import Signature
-from mlirfuse.support import stages, temporary
+from mlirfuse.support import device_lock, stages, temporary
 
 MODULE = "mlirfuse.benchmarking.shared_programs"
 
@@ -82,7 +82,8 @@ def timed(
       inputs: arguments of the calls.
       signature: the function.
       device: URI of iree-runtime's device.
-      timeout: seconds for the first calls of a program; None for `PATIENCE_SECONDS`.
+      timeout: seconds for the first calls of a program; None for `PATIENCE_SECONDS`. They begin
+        when the process holds the device, where it is locked.
       rounds: number of rounds; on a CPU at least so many.
       results: whether the results of the first calls are wanted.
 
@@ -107,6 +108,8 @@ def timed(
         with started(MODULE, request, {}) as process:
             written: dict[str, list[Array]] = {}
             failed: dict[str, str] = {}
+            if process.line(PATIENCE_SECONDS) is None:
+                raise failure(programs[names[0]], process.end())
             for index, key in enumerate(names):
                 found = process.line(timeout or PATIENCE_SECONDS)
                 if found is None:
@@ -176,8 +179,19 @@ class _Ready:
 def main() -> int:
     """Entry point of a process: calls functions until standard input ends."""
     lines, request = opened()
+    arrays = array_files.read(Path(request["folder"]), INPUT, request["inputs"])
+    given, wait = on_device(arrays, request["device"])
+    with device_lock.held():
+        _say(lines, {"holds": request["device"]})
+        return _serve(lines, request, given, wait)
+
+
+def _serve(
+    lines: TextIO, request: Mapping[str, Any], given: Sequence[Any], wait: Callable[[], object]
+) -> int:
+    """Calls each program for the first time, and then those that are asked for."""
     ready: dict[int, _Ready] = {}
-    for index, found in _called(request):
+    for index, found in _called(request, given, wait):
         if isinstance(found, _Ready):
             ready[index] = found
             about = {}
@@ -201,12 +215,12 @@ def main() -> int:
     return 0
 
 
-def _called(request: Mapping[str, Any]) -> Iterator[tuple[int, _Ready | str]]:
+def _called(
+    request: Mapping[str, Any], given: Sequence[Any], wait: Callable[[], object]
+) -> Iterator[tuple[int, _Ready | str]]:
     """Each program after its first calls, or the reason why they fail."""
     from mlirfuse.runtime.image import Image
 
-    arrays = array_files.read(Path(request["folder"]), INPUT, request["inputs"])
-    given, wait = on_device(arrays, request["device"])
     for index, path in enumerate(request["programs"]):
         try:
             program = isolated.opened(Image(Path(path)), request["device"], request["signature"])

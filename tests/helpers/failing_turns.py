@@ -1,4 +1,4 @@
-"""A process of two programs, of which the second fails at its turns: run as a module."""
+"""A process with the device, whose second program fails at its turns: run as a module."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import sys
 
 if __name__ == "__main__":
     sys.stdin.readline()
-    print("{}\n{}", flush=True)
+    print("{}\n{}\n{}", flush=True)
     for line in sys.stdin:
         if line.strip() == "1":
             if os.environ["FAILING_TURNS"] == "die":

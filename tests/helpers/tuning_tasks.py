@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from mlirfuse.core import MlirfuseError
+from mlirfuse.support import device_lock
 from mlirfuse.tuning.execution.task import COMPILE, DeviceFaultError, Task
 
 MODULE = "helpers.tuning_tasks"
@@ -29,12 +30,17 @@ def run(request, files, output):
 
 
 def alone(request, files, output):
-    """Fails where another call runs at the same time."""
+    """Fails where another call holds the device; says how many were prepared meanwhile."""
     place = Path(request["folder"]) / "running"
-    place.mkdir()
-    time.sleep(request["seconds"])
-    place.rmdir()
-    return {}
+    began = Path(request["folder"]) / f"began{request['name']}"
+    began.touch()
+    with device_lock.held():
+        place.mkdir()
+        time.sleep(request["seconds"])
+        place.rmdir()
+        beside = len(list(place.parent.glob("began*")))
+        began.unlink()
+    return {"beside": beside}
 
 
 def meet(request, files, output):
@@ -51,13 +57,14 @@ def on_device(request, files, output):
     """Fails where another call runs on the same device; says which device it sees."""
     device = os.environ["TEST_VISIBLE_DEVICES"]
     place = Path(request["folder"]) / f"device{device}"
-    place.mkdir()
-    deadline = time.monotonic() + request["seconds"]
-    together = 0
-    while time.monotonic() < deadline:
-        together = max(together, len(list(place.parent.glob("device*"))))
-        time.sleep(0.02)
-    place.rmdir()
+    with device_lock.held():
+        place.mkdir()
+        deadline = time.monotonic() + request["seconds"]
+        together = 0
+        while time.monotonic() < deadline:
+            together = max(together, len(list(place.parent.glob("device*"))))
+            time.sleep(0.02)
+        place.rmdir()
     return {"device": device, "together": together}
 
 

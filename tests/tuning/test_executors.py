@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from helpers.tuning_tasks import task
-from mlirfuse.tuning.execution.local import LocalExecutor
+from mlirfuse.tuning.execution.local import PREPARED, LocalExecutor
 from mlirfuse.tuning.execution.store import RESULTS, Store, Stored
 from mlirfuse.tuning.execution.task import DEVICE, DIED, FAILED, MEASURE, OK, Outcome, run_all
 
@@ -99,6 +99,38 @@ def test_measurements_of_a_device_run_beside_compilations(tmp_path):
         assert [o.status for o in run_all(executor, tasks)] == [OK] * 3
     finally:
         executor.close()
+
+
+def test_measurements_of_a_device_are_prepared_while_another_one_holds_it(tmp_path):
+    executor = LocalExecutor(tmp_path / "tasks", workers=1, measures_beside=True)
+    tasks = [task("alone", MEASURE, name=n, folder=str(tmp_path), seconds=2.0) for n in "abcde"]
+    try:
+        found = run_all(executor, tasks)
+    finally:
+        executor.close()
+    assert [o.status for o in found] == [OK] * 5
+    assert max(o.value["beside"] for o in found) == PREPARED
+
+
+def test_tasks_of_an_earlier_search_go_first(tmp_path):
+    executor = LocalExecutor(tmp_path / "tasks", workers=1)
+    first, second = executor.share(), executor.share()
+    log = tmp_path / "log"
+    work = [
+        (second, "a", 1.0),
+        (second, "b", 0),
+        (second, "c", 0),
+        (first, "d", 0),
+        (first, "e", 0),
+    ]
+    try:
+        for share, name, seconds in work:
+            share.submit(task("run", name=name, log=str(log), seconds=seconds))
+        for share, _, _ in work:
+            assert share.wait().status == OK
+    finally:
+        executor.close()
+    assert log.read_text().split() == ["a", "d", "e", "b", "c"]
 
 
 def test_each_device_has_one_measurement_and_sees_itself_alone(tmp_path):
@@ -192,7 +224,7 @@ KILLED = """
 import sys
 from pathlib import Path
 from helpers.tuning_tasks import task
-from mlirfuse.tuning.execution.local import LocalExecutor
+from mlirfuse.tuning.execution.local import PREPARED, LocalExecutor
 from mlirfuse.tuning.execution.store import Store, Stored
 from mlirfuse.tuning.execution.task import run_all
 place = Path(sys.argv[1])

@@ -14,6 +14,7 @@ from mlirfuse.core import CompileFailedError, Numerics
 from mlirfuse.debug import compare
 from mlirfuse.runtime.devices import THREADS_VARIABLE
 from mlirfuse.runtime.inputs import Array
+from mlirfuse.support import device_lock
 from mlirfuse.tuning.execution.task import DeviceFaultError
 from mlirfuse.tuning.model import reference
 from mlirfuse.tuning.model.jobs import CONTROL, Files, Request
@@ -124,15 +125,16 @@ class _Batch:
                 rounds=rounds,
                 results=verify,
             )
-        found = programs.timed(
-            again,
-            inputs,
-            self._signature,
-            device=device,
-            timeout=self._patience,
-            seconds=rounds * len(again) * ROUND_SECONDS,
-            results=verify,
-        )
+        with device_lock.held():
+            found = programs.timed(
+                again,
+                inputs,
+                self._signature,
+                device=device,
+                timeout=self._patience,
+                seconds=rounds * len(again) * ROUND_SECONDS,
+                results=verify,
+            )
         return Shared(found.samples, found.results, {})
 
     def named(self, error: CompileFailedError, names: Sequence[str]) -> str:

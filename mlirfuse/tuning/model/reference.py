@@ -19,6 +19,7 @@ from mlirfuse.options import FusionOptions
 from mlirfuse.runtime import array_files, isolated
 from mlirfuse.runtime.inputs import Array, random_array, random_inputs
 from mlirfuse.runtime.isolated import Signature
+from mlirfuse.support import device_lock
 from mlirfuse.targets.base import Target
 from mlirfuse.tuning.execution.task import DeviceFaultError
 from mlirfuse.tuning.model import portable
@@ -113,10 +114,10 @@ def called(
     Raises:
       CompileFailedError: in stage `run`: it failed, crashed or ran out of time.
     """
-    device = target.device
-    return isolated.call(
-        program, inputs, signature=signature, device=device, timeout=timeout
-    ).results
+    with device_lock.held():
+        return isolated.call(
+            program, inputs, signature=signature, device=target.device, timeout=timeout
+        ).results
 
 
 def signature_of(request: Request) -> Signature:

@@ -319,7 +319,12 @@ class Trials:
     ) -> tuple[Judged, tuple[float, float]] | None:
         """A program beside the default in new processes, and the milliseconds of a call of both."""
         task = self.problem.measure_task(
-            default, [best], self._references(), rounds, verify=True, alone=True
+            default,
+            [best],
+            self._references(),
+            rounds,
+            verify=True,
+            alone=self._batch_bytes is None,
         )
         (outcome,) = run_all(self._executor, [task])
         judged = self._judged(default, [best], outcome)
