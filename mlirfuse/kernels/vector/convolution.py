@@ -308,6 +308,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         max_vectors=transposed_filter.max_vectors(depth // group, device)
         if turns
         else MAX_TILE_VECTORS,
+        product=product,
     )
     problem = _problem(found, tiled, image, device, kinds, tile, depth)
     problem = dataclasses.replace(problem, in_place=in_place)

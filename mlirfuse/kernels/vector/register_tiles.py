@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 
+from mlirfuse.kernels.vector.products import Product
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import FMA_LATENCY
 
@@ -29,6 +31,21 @@ L2_BYTES_PER_CYCLE = 32
 """Bytes that one core reads from its second cache in a cycle: Zen 2 to 4 and Intel since Haswell,
 by Agner Fog's microarchitecture manual, sustained."""
 
+IN_FLIGHT_LOSS = 0.19
+"""Share of time that is lost where the accumulators are just as many as the multiply-adds in
+flight, because not each one begins in the cycle in which its operand is there. With 8, 9, 10 and 12
+of them 120x1024x2880 f32 took 6.2, 5.9, 5.7 and 5.5 ms (one thread of a Zen 5 with AVX2 code, whose
+ports and latency keep 8 in flight); with 16 of 512 bits and more all were alike."""
+
+LOAD_SHARE = 0.85
+"""Share of the loads of a cycle that a loop reaches, beside the lines that come from the next
+cache: with tiles of 8, 10 and 12 rows of one vector 1.67, 1.76 and 1.62 vectors there, of 2."""
+
+FLIPPED_LOADS = 2
+"""Loads that take as long as a broadcast of bytes whose sign is flipped: LLVM flips it in a scalar
+register, from which the broadcast takes two instructions of vectors. 128x768x3072 of i8 took 2.7 ms
+with 13x1 accumulators and 1.3 with 4x3 (AVX-VNNI code, one thread of a Zen 5)."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RegisterTile:
@@ -43,7 +60,14 @@ class RegisterTile:
     vectors: int
 
 
-def cycles(rows: int, vectors: int, device: CpuDevice, *, panel_bytes: int) -> float:
+def cycles(
+    rows: int,
+    vectors: int,
+    device: CpuDevice,
+    *,
+    panel_bytes: int,
+    product: Product | None = None,
+) -> float:
     """Cycles of one step of K: multiply-adds, loads, latency and the stream of the weights.
 
     Args:
@@ -51,20 +75,33 @@ def cycles(rows: int, vectors: int, device: CpuDevice, *, panel_bytes: int) -> f
       vectors: its vectors of columns.
       device: the CPU.
       panel_bytes: bytes of the weights that all rows of a block read.
+      product: the instruction; None for a multiply-add of floats.
     """
     work = rows * vectors
     streamed = vectors * device.vector_bytes if panel_bytes > device.l1_bytes // 2 else 0
+    is_flipped = product is not None and product.shift != 0
+    loads = vectors + rows * (FLIPPED_LOADS if is_flipped else 1)
+    in_flight = min(1.0, FMA_LATENCY * device.fma_ports / work)
     return max(
-        work / device.fma_ports,
-        (rows + vectors) / device.load_ports,
-        FMA_LATENCY if work < FMA_LATENCY * device.fma_ports else 0,
+        max(work / device.fma_ports, FMA_LATENCY) * (1 + IN_FLIGHT_LOSS * in_flight**4),
+        loads / (LOAD_SHARE * device.load_ports),
         streamed / L2_BYTES_PER_CYCLE,
     )
 
 
-def fits(rows: int, vectors: int, device: CpuDevice) -> bool:
-    """Whether the registers hold the accumulators, a step's weights and one broadcast element."""
-    return rows * vectors + vectors + 1 <= device.num_registers
+def fits(rows: int, vectors: int, device: CpuDevice, *, product: Product | None = None) -> bool:
+    """Whether the registers hold the accumulators, a step's weights and one broadcast element.
+
+    Args:
+      rows: rows of the tile.
+      vectors: its vectors of columns.
+      device: the CPU.
+      product: the instruction; None for a multiply-add of floats. Where it does not add, what it
+        gives has a register, too: 128x768x3072 of i8 took 4.2 ms with 4x3 accumulators, which leave
+        none, and 3.1 with 6x2 (`vpmaddwd`, one thread of a Zen 5).
+    """
+    others = 1 if product is None or product.adds else 2
+    return rows * vectors + vectors + others <= device.num_registers
 
 
 def max_cached_rows(row_bytes: int, device: CpuDevice) -> int:
@@ -84,16 +121,19 @@ def max_cached_rows(row_bytes: int, device: CpuDevice) -> int:
     return max(1, ways * (CACHE_WAY_BYTES // math.gcd(CACHE_WAY_BYTES, row_bytes)))
 
 
-def max_rows(vectors: int, device: CpuDevice, *, row_bytes: int) -> int:
+def max_rows(
+    vectors: int, device: CpuDevice, *, row_bytes: int, product: Product | None = None
+) -> int:
     """The most rows of a tile that registers and the first cache hold; 0 where none fit.
 
     Args:
       vectors: vectors of columns of the tile.
       device: the CPU.
       row_bytes: distance of adjacent rows in memory; 0 where it is not known.
+      product: the instruction; None for a multiply-add of floats.
     """
-    most = max((r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, vectors, device)), default=0)
-    return min(most, max_cached_rows(row_bytes, device))
+    fitting = (r for r in range(1, MAX_TILE_ROWS + 1) if fits(r, vectors, device, product=product))
+    return min(max(fitting, default=0), max_cached_rows(row_bytes, device))
 
 
 def transposition(rows: int, vectors: int, device: CpuDevice) -> int:
@@ -115,6 +155,7 @@ def choose(
     row_bytes: int = 0,
     transposes: bool = False,
     max_vectors: int = MAX_TILE_VECTORS,
+    product: Product | None = None,
 ) -> RegisterTile:
     """The tile with the fewest modelled cycles.
 
@@ -126,18 +167,20 @@ def choose(
       row_bytes: distance of adjacent rows of the first operand in memory; 0 where it is not known.
       transposes: whether the results are transposed before they are stored.
       max_vectors: the most vectors of columns.
+      product: the instruction; None for a multiply-add of floats.
     """
+    step = functools.partial(cycles, device=device, product=product)
     best, fewest = RegisterTile(1, 1), math.inf
     for wide in range(1, min(vectors, max_vectors) + 1):
         added = -vectors % wide
         if added > vectors * MAX_PADDING:
             continue
         panel = wide * device.vector_bytes * depth
-        most = max_rows(wide, device, row_bytes=row_bytes)
+        most = max_rows(wide, device, row_bytes=row_bytes, product=product)
         for tall in range(1, min(rows, most) + 1):
             full, rest = divmod(rows, tall)
-            total = full * cycles(tall, wide, device, panel_bytes=panel)
-            total += cycles(rest, wide, device, panel_bytes=panel) if rest else 0
+            total = full * step(tall, wide, panel_bytes=panel)
+            total += step(rest, wide, panel_bytes=panel) if rest else 0
             if transposes:
                 total += -(-rows // tall) * transposition(tall, wide, device) / depth
             # Between equals the tile with less padding, then the larger one: it has fewer ends.
