@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from mlirfuse.benchmarking.timing import PAUSE_SECONDS, Samples, turn_times, warm
-from mlirfuse.runtime.devices import THREADS_VARIABLE
+from mlirfuse.support.environment_numbers import THREADS_VARIABLE
 
 THREADS = 2
 """Threads of every system."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mlirfuse.runtime.devices import THREADS_VARIABLE
+from mlirfuse.support.environment_numbers import THREADS_VARIABLE
 from mlirfuse.targets import cpu
 from mlirfuse.targets.cpu_models import X86_64
 

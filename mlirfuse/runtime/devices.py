@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import threading
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, UsageError
-
-THREADS_VARIABLE = "MLIRFUSE_THREADS"
-"""Environment variable with the number of threads of `local-task`. Without it IREE starts one for
-each physical core, up to 64."""
+from mlirfuse.support import environment_numbers
+from mlirfuse.support.environment_numbers import THREADS_VARIABLE
 
 SPIN_VARIABLE = "MLIRFUSE_SPIN_US"
 """Environment variable with the microseconds that threads of `local-task` wait for the next kernel
@@ -55,7 +52,9 @@ def open_device(uri: str, threads: int | None = None, *, recorded: bool = False)
         if driver == "local-task":
             running = any(u.startswith(driver) for u, _ in _devices)
             if not running:
-                spin = _number_of_environment(SPIN_VARIABLE, "a number of microseconds", least=0)
+                spin = environment_numbers.number(
+                    SPIN_VARIABLE, "a number of microseconds", least=0
+                )
                 rt.flags.parse_flags(f"--task_worker_spin_us={SPIN_US if spin is None else spin}")
             _choose_threads(threads, running=running)
         if (uri, recorded) in _devices:
@@ -88,24 +87,13 @@ def chosen_threads(uri: str) -> int | None:
     """
     if not uri.startswith("local-task"):
         return None
-    return _threads[0] if _threads else _threads_of_environment()
-
-
-def _threads_of_environment() -> int | None:
-    return _number_of_environment(THREADS_VARIABLE, "a number of threads from 1", least=1)
-
-
-def _number_of_environment(variable: str, meaning: str, *, least: int) -> int | None:
-    text = os.environ.get(variable, "").strip()
-    if text and (not text.isdecimal() or int(text) < least):
-        raise UsageError(f"{variable}: '{text}' is not {meaning}")
-    return int(text) if text else None
+    return _threads[0] if _threads else environment_numbers.threads()
 
 
 def _choose_threads(threads: int | None, *, running: bool) -> None:
     import iree.runtime as rt
 
-    wanted = _threads_of_environment() if threads is None and not running else threads
+    wanted = environment_numbers.threads() if threads is None and not running else threads
     if wanted is None or wanted in _threads:
         return
     if wanted < 1:

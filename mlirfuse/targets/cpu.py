@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlirfuse.core import UsageError
 from mlirfuse.errors import nearest
+from mlirfuse.support import environment_numbers
 from mlirfuse.targets import cpu_host, cpu_models, cpu_query, cpu_rates, cpu_tiles
 from mlirfuse.targets.base import CpuDevice, Target
 from mlirfuse.targets.cpu_models import AARCH64, X86_64, CpuModel
@@ -76,12 +77,15 @@ def instruction_set(device: CpuDevice) -> str:
 def device(name: str, architecture: str) -> CpuDevice:
     """Instruction sets and resources of a CPU; its caches and cores where it is this machine.
 
+    Where the environment asks for a number of threads, it has as many cores.
+
     Args:
       name: LLVM's name of the CPU, or `host`.
       architecture: `x86_64`, `aarch64`, ...
 
     Raises:
       cpu_query.UnknownCpuError: LLVM knows no such CPU.
+      UsageError: the environment's number of threads is none.
     """
     if name == "host":
         model, features = cpu_host.described()
@@ -90,7 +94,7 @@ def device(name: str, architecture: str) -> CpuDevice:
         _, features = cpu_query.ask(name, architecture)
         model = cpu_models.named(name) or cpu_models.usual(architecture, features)
         sizes, cores = {}, NAMED_CORES
-    return _device(model, features, architecture, sizes, cores)
+    return _device(model, features, architecture, sizes, environment_numbers.threads() or cores)
 
 
 def _device(

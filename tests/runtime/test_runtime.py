@@ -24,6 +24,7 @@ from mlirfuse.runtime import (
     prepared_call,
     pytree,
 )
+from mlirfuse.support import environment_numbers
 from mlirfuse.support.subprocess import find_tool, run_tool
 
 MANY = """
@@ -591,9 +592,9 @@ THREADS = """
     [("1", None, "[1]"), ("None", "1", "[1]"), ("1", "2", "[1]"), ("None", None, "[]")],
 )
 def test_threads(add, tmp_path, monkeypatch, argument, variable, chosen):
-    monkeypatch.delenv(devices.THREADS_VARIABLE, raising=False)
+    monkeypatch.delenv(environment_numbers.THREADS_VARIABLE, raising=False)
     if variable:
-        monkeypatch.setenv(devices.THREADS_VARIABLE, variable)
+        monkeypatch.setenv(environment_numbers.THREADS_VARIABLE, variable)
     add.save(tmp_path / "add.vmfb")
     command = [sys.executable, "-c", textwrap.dedent(THREADS), tmp_path / "add.vmfb", argument]
     first, second = subprocess.run(
@@ -606,7 +607,7 @@ def test_threads(add, tmp_path, monkeypatch, argument, variable, chosen):
 
 @pytest.mark.parametrize("text", ["two", "0", "-1"])
 def test_a_bad_number_of_threads(monkeypatch, text):
-    monkeypatch.setenv(devices.THREADS_VARIABLE, text)
+    monkeypatch.setenv(environment_numbers.THREADS_VARIABLE, text)
     with pytest.raises(UsageError, match=rf"MLIRFUSE_THREADS: '{text}' is not a number of threads"):
         devices._choose_threads(None, running=False)
 
@@ -614,7 +615,7 @@ def test_a_bad_number_of_threads(monkeypatch, text):
 @pytest.mark.parametrize(("text", "chosen"), [(None, str(devices.SPIN_US)), ("0", "0")])
 def test_microseconds_before_a_thread_sleeps(add, tmp_path, monkeypatch, text, chosen):
     monkeypatch.delenv(devices.SPIN_VARIABLE, raising=False)
-    monkeypatch.delenv(devices.THREADS_VARIABLE, raising=False)
+    monkeypatch.delenv(environment_numbers.THREADS_VARIABLE, raising=False)
     if text:
         monkeypatch.setenv(devices.SPIN_VARIABLE, text)
     add.save(tmp_path / "add.vmfb")
@@ -633,8 +634,8 @@ def test_microseconds_before_a_thread_sleeps(add, tmp_path, monkeypatch, text, c
 
 def test_a_bad_number_of_microseconds(monkeypatch):
     monkeypatch.setenv(devices.SPIN_VARIABLE, "soon")
-    with pytest.raises(UsageError, match="MLIRFUSE_SPIN_US: 'soon' is not a number of microsec"):
-        devices._number_of_environment(devices.SPIN_VARIABLE, "a number of microseconds", least=0)
+    with pytest.raises(UsageError, match="MLIRFUSE_SPIN_US: 'soon' is not microseconds"):
+        environment_numbers.number(devices.SPIN_VARIABLE, "microseconds", least=0)
 
 
 def test_calls_from_many_threads(add):

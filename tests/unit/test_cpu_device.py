@@ -5,6 +5,7 @@ import pytest
 from mlirfuse import targets
 from mlirfuse.core import UsageError
 from mlirfuse.targets import cpu_host, cpu_models, cpu_query, cpu_rates
+from mlirfuse.targets.cpu import NAMED_CORES
 
 
 @pytest.mark.parametrize(
@@ -130,6 +131,14 @@ def test_the_host_is_like_llvms_description_of_it():
     _, features = cpu_query.ask("host", "")
     assert set(targets.parse("cpu").cpu.features) == set(features)
     assert targets.parse("cpu").cpu.cores >= 1
+
+
+@pytest.mark.parametrize("name", ["cpu", "cpu:x86-64-v3"])
+def test_programs_are_compiled_for_the_threads_of_the_environment(name, monkeypatch):
+    monkeypatch.setenv("MLIRFUSE_THREADS", "3")
+    assert targets.parse(name).cpu.cores == 3
+    monkeypatch.delenv("MLIRFUSE_THREADS")
+    assert targets.parse("cpu:x86-64-v3").cpu.cores == NAMED_CORES
 
 
 def test_rates_grow_with_the_device():

@@ -21,7 +21,14 @@ RESERVED = 8
 """Workgroups that a thread of IREE takes at once, where there are so many for each."""
 
 MANY_RESERVATIONS = 4
-"""Times as many after which the threads end together all the same."""
+"""Times as many after which the thread that is awake first does not compute them all."""
+
+MAX_UNEVEN = 1.01
+"""Work of the thread with the most of it, of many workgroups over that of fewer larger ones, up to
+which they stay as they are: small ones divide it better where a thread is interrupted."""
+
+MERGED_RANGE = 4
+"""Times the smallest number that is merged up to which numbers are tried."""
 
 
 def block_size(units: int, work: float, num_bytes: float, device: CpuDevice) -> int:
@@ -59,23 +66,27 @@ def num_parts(units: int, work: float, num_bytes: float, launches: int, device: 
 
 
 def merged(count: int, device: CpuDevice) -> int:
-    """Workgroups that one takes the work of, so that IREE hands out one at a time; 1 for many.
+    """Workgroups that one takes the work of, so that the threads end together; 1 for none.
 
     IREE 3.13 gives a thread eight workgroups at once where there are eight for each thread: of 16
-    one thread may compute all before the other one is awake, of 22 it computes 14. Among such
-    numbers the one with which the threads end together.
+    one thread may compute all before the other one is awake, of 22 it computes 14, and of 118 it
+    computes 64. Of fewer, with the work of several each, a thread takes one at a time.
 
     Args:
       count: all of them.
       device: the CPU.
     """
-    if not device.cores * RESERVED <= count < device.cores * RESERVED * MANY_RESERVATIONS:
+    cores = device.cores
+    if count < cores * RESERVED:
         return 1
-    least = -(-count // (device.cores * (RESERVED - 1)))
 
     def longest(taken: int) -> int:
         """The work of the thread that has the most of it."""
         workgroups = -(-count // taken)
-        return -(-workgroups // device.cores) * taken
+        at_once = RESERVED if workgroups >= cores * RESERVED else 1
+        return -(-workgroups // (at_once * cores)) * at_once * taken
 
-    return min(range(least, 2 * least + 1), key=longest)
+    least = -(-count // (cores * (RESERVED - 1)))
+    best = min(range(least, MERGED_RANGE * least + 1), key=longest)
+    is_even = longest(1) <= MAX_UNEVEN * longest(best)
+    return 1 if is_even and count >= cores * RESERVED * MANY_RESERVATIONS else best

@@ -12,9 +12,9 @@ from mlirfuse.benchmarking import programs, shared_programs
 from mlirfuse.benchmarking.shared_programs import Shared
 from mlirfuse.core import CompileFailedError, Numerics
 from mlirfuse.debug import compare
-from mlirfuse.runtime.devices import THREADS_VARIABLE
 from mlirfuse.runtime.inputs import Array
 from mlirfuse.support import device_lock
+from mlirfuse.support.environment_numbers import THREADS_VARIABLE
 from mlirfuse.tuning.execution.task import DeviceFaultError
 from mlirfuse.tuning.model import reference
 from mlirfuse.tuning.model.jobs import CONTROL, Files, Request
