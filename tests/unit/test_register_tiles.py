@@ -50,7 +50,7 @@ def test_large_products_hide_the_latency_of_multiply_adds(device):
 def test_avx2_keeps_more_accumulators_than_are_in_flight(rows):
     """128x1024x2816 f32 took 6.8 ms with 8 of them, and 5.8 with 12: a row is four pages."""
     tile = register_tiles.choose(rows, 352, 1024, AVX2, row_bytes=4096)
-    assert tile == RegisterTile(4, 3)
+    assert tile in (RegisterTile(4, 3), RegisterTile(6, 2))
 
 
 def test_a_product_that_is_not_added_at_once_has_a_register():
