@@ -17,7 +17,8 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
     Values with users outside the group become results of the region, except for broadcasts and
     transposes, of which outside users get a copy: IREE's code generation refuses a dispatch with a
     result that is only moved data. Empty tensors and constant fills are copied in. Producers that
-    stand after the group's first user move before it.
+    stand after the group's first user move before it. Reshapes of what the group reads stay before
+    it: they cost nothing there, and kernels have no ops for them.
 
     Args:
       group: ops of one block in block order that `slices.check` accepts.
@@ -25,6 +26,7 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
     Returns:
       The region. Its location is the fusion of the ops' locations.
     """
+    group = _without_leading_reshapes(group)
     for op in group:
         if ops.moved_input(op) is not None:
             _share_copy(op, group)
@@ -54,6 +56,18 @@ def form_region(group: list[ir.Operation]) -> ir.Operation:
             raise MlirfuseError(f"{op.name} still has the user {users[0]} outside its group")
         op.erase()
     return region
+
+
+def _without_leading_reshapes(group: list[ir.Operation]) -> list[ir.Operation]:
+    """The group without reshapes of values from outside, which move before it."""
+    left: list[ir.Operation] = []
+    members = set(group)
+    for op in group:
+        if op.name in ops.RESHAPES and ops.defining_op(op.operands[0]) not in members:
+            members.discard(op)
+        else:
+            left.append(op)
+    return left or group
 
 
 def fuse(match: Match, ctx: PassContext) -> ir.Operation:

@@ -23,6 +23,7 @@ _NAMES = (
     "concat_fusion",
     "concat_triton_kernel",
     "concat_vector_kernel",
+    "constant_insertion_rewrite",
     "contracted_loops_rewrite",
     "contraction_fusion",
     "contraction_init_rewrite",

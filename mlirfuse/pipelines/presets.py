@@ -40,6 +40,8 @@ DEFAULT: tuple[str, ...] = (
     "gathered_producer_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.
     "scatter_widening_rewrite",
+    # Before anything asks whether insertions are a concatenation.
+    "constant_insertion_rewrite",
     # Before patterns that stop at a reshape to sizes in a tensor.
     "shape_reshape",
     "shape_reshape_2",
