@@ -21,7 +21,7 @@ from mlirfuse import builders
 from mlirfuse.core import Match, PassContext
 from mlirfuse.structured.expr import expressions
 from mlirfuse.structured.expr.nodes import Apply, Const, Element, Expr, Index, IndexOf
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import marks, ops
 from mlirfuse.structured.recognize import masks
 from mlirfuse.structured.recognize.attention import Attention
 from mlirfuse.structured.recognize.attention_operands import Operand
@@ -87,8 +87,11 @@ class _Builder:
             result = self._attention(mask, init)
             if masked is not None:
                 result = self._zeroed(masked, result, init, when=True)
+                result.owner.attributes[marks.MASKED_ATTRIBUTE] = ir.BoolAttr.get(True)
             if kept is not None:
                 result = self._zeroed(kept, result, init, when=False)
+                if self.found.tests_mask:
+                    result.owner.attributes[marks.MASKED_ATTRIBUTE] = ir.BoolAttr.get(False)
             ir.Operation.create(ops.RETURN, operands=[result])
         return region, self._final_shape(region.results[0])
 

@@ -96,13 +96,14 @@ def destination_of(plan, arrays):
 
 
 def run(interpreter, text, kind, arrays, shapes, without=()):
-    """Calls the kernel of the module's one group.
+    """Calls the kernel of the module's one group of this kind.
 
     Results of `shapes` start as NaN, or as the tensor that the kernel updates in place.
     """
     torch = interpreter.torch
     with ir.Context():
         grouped, plans = planned(text, kind, without)
+        plans = [plan for plan in plans if plan is not None]
         assert len(plans) == 1, str(grouped)
         plan = plans[0]
         assert not isinstance(plan, NoMatch | None), f"{plan}\n{grouped}"

@@ -17,7 +17,7 @@ from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argu
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.tile_writer import Tiles, returned
 from mlirfuse.kernels.codegen.writer import Writer
-from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir import marks, ops
 from mlirfuse.targets.base import Target
 
 
@@ -144,6 +144,9 @@ def write_result(tiles: Tiles, analysis: AttentionAnalysis) -> None:
     tiles.forget_loads()
     tiles.define(result, tiles.body.name(f"accumulator.to({TYPES[ops.element_type(result)]})"))
     for op in analysis.epilogue:
+        if marks.MASKED_ATTRIBUTE in op.attributes:
+            sign = "==" if op.attributes[marks.MASKED_ATTRIBUTE].value else "!="
+            tiles.define(op.operands[0], tiles.body.name(f'row_max {sign} float("-inf")'))
         tiles.elementwise(op)
     for index, value in enumerate(returned(analysis.region)):
         axes = operand_axes(analysis, -1) if value == result else tiles.written_axes(value)

@@ -42,6 +42,11 @@ UNREAD_ATTRIBUTE = "mlirfuse.unread"
 ROLE_ATTRIBUTE = "mlirfuse.role"
 """On such a call: the role of the kernel, a word of `kernel_roles`."""
 
+MASKED_ATTRIBUTE = "mlirfuse.masked"
+"""On an elementwise op behind an attention, true: its first operand says for each row of scores
+that the mask hides all of them; false: it says that the mask leaves one. A kernel knows that from
+the largest score of the row."""
+
 _OP = re.compile(rf"{re.escape(ops.OP_NAME_PREFIX)}(\d+):(.+)")
 
 _MARK = re.compile(rf"{re.escape(PREFIX)}({'|'.join(FUSE)}):([A-Za-z_][\w.-]*)(?:#(\d+))?")

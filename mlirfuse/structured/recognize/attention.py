@@ -41,6 +41,7 @@ from mlirfuse.structured.recognize.softmax import (
     find_softmax,
     tests_fully_masked,
     tests_nan,
+    tests_unmasked,
 )
 
 
@@ -62,6 +63,7 @@ class Attention:
       masked: condition, i1; a row of the result is zero if it is true at every key. None without
         one.
       nonzero: condition, i1; an element of the result is zero if it is false. None without one.
+      tests_mask: whether `nonzero` says that the mask leaves one score of the row.
     """
 
     qk: ir.Operation
@@ -76,6 +78,7 @@ class Attention:
     mask: Expr | None
     masked: Expr | None
     nonzero: Element | None
+    tests_mask: bool = False
 
     @property
     def k1(self) -> int:
@@ -274,6 +277,9 @@ def _attention(
                 mask=mask,
                 masked=masked,
                 nonzero=nonzero,
+                tests_mask=nonzero is not None
+                and scores.mask is not None
+                and tests_unmasked(nonzero, scores.mask, mask, key),
             )
         refusal = refusal or domain
     if refusal is None:

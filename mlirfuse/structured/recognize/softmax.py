@@ -131,6 +131,34 @@ def tests_fully_masked(condition: Expr, scores: Expr, key: Index) -> bool:
     )
 
 
+def tests_unmasked(condition: Expr, addend: Expr, mask: Expr | None, key: Index) -> bool:
+    """Whether the i1 expression tests that a mask leaves a score at some key.
+
+    The test is `any(keep)` for a mask of i1, and `any(addend != -inf)` for one of numbers.
+
+    Args:
+      condition: the expression.
+      addend: the mask as the graph adds it to the scores.
+      mask: the mask as a group computes it, i1 or f32.
+      key: the index of the keys.
+    """
+    node = uncast(condition)
+    if not isinstance(node, Reduce) or (node.combiner, number(node.init)) != ("arith.ori", 0):
+        return False
+    binding: Binding = {}
+    if mask is not None and type_of(mask) == "i1":
+        found = same(node.arg, mask, binding)
+    else:
+        test = uncast(node.arg)
+        found = (
+            isinstance(test, Apply)
+            and (test.op, test.predicate) == ("arith.cmpf", predicates.UNE)
+            and number(test.args[1]) == -math.inf
+            and same(test.args[0], addend, binding)
+        )
+    return found and [binding.get(loop) for loop in node.loops] == [key]
+
+
 def tests_nan(condition: Expr, scores: Expr, key: Index) -> bool:
     """Whether the i1 expression tests that the softmax of the scores is NaN.
 
