@@ -102,6 +102,13 @@ def test_default_of_the_portable_kernel(queries, head_size, target, config):
     assert ATTENTION.default_config(problem, target) == config
 
 
+@pytest.mark.parametrize(("heads", "stages"), [(2, 2), (4, 3), (5, 2), (64, 2)])
+def test_tiles_that_no_other_one_shares_an_sm_with_have_all_stages(heads, stages):
+    """Of fewer heads the keys are split, of more two tiles share an SM."""
+    problem = AttentionProblem(2048, 2048, 128, heads, mask="general", operand_bits=16)
+    assert heuristics.portable_config(problem, HOPPER).num_stages == stages
+
+
 def test_shared_memory_is_that_of_triton():
     """Bytes that Triton 3.9 reports for f16."""
     problem = AttentionProblem(4096, 4096, 128, 32, "causal")

@@ -83,7 +83,9 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
     Where one CTA does not fit with two stages, blocks have fewer keys. A CTA that has an SM for
     itself has twice the queries and the warps, if they fit, else all stages: on an H200 2048
     queries of 64 heads of 256 with 1016 keys took 399 us with four warps and 303 with eight, 128
-    queries of 144 heads of 256 with 384 keys 44 us with two stages and 34 with three.
+    queries of 144 heads of 256 with 384 keys 44 us with two stages and 34 with three. It has one
+    where no SM has two tiles, too: 2048 queries of four heads of 128 with a bias took 59 us with
+    two stages and 40 with three.
     """
     gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
     if problem.operand_bits == 32:
@@ -92,6 +94,7 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
     while (
         config.num_stages > 2
+        and not _has_one_tile_each(problem, config, target)
         and CTAS_PER_SM * shared_memory(problem, config, target) > gpu.shared_memory_per_sm
     ):
         config = dataclasses.replace(config, num_stages=config.num_stages - 1)
@@ -110,6 +113,13 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         if fits and enough and filling_block(problem, wide.block_m, target) == wide.block_m:
             config = wide
     return dataclasses.replace(config, heads_first=_heads_first(problem, target))
+
+
+def _has_one_tile_each(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:
+    """Whether each SM has at most one tile of queries, and there are too many to split keys."""
+    tiles, sms = -(-problem.queries // config.block_m) * problem.heads, gpu_of(target).num_sms
+    fits = shared_memory(problem, config, target) <= gpu_of(target).shared_memory_per_cta
+    return fits and target.name == "cuda" and 3 * sms <= 4 * tiles <= 4 * sms
 
 
 def _is_alone(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:

@@ -25,6 +25,10 @@ MAX_MERGE_BLOCK_M = 16
 
 MERGE_WARPS = 4
 
+MAX_UNROLLED = 16
+"""Splits up to which the loop of the merge is unrolled, so that no load waits for the one before:
+in a loop each of 4 to 11 splits of a head of 80 took 0.45 us (H200)."""
+
 PARTIAL_RESULTS = ("*fp32", "*fp32", "*fp32")
 """Accumulators, `row_max` and `row_sum` of each split."""
 
@@ -143,7 +147,11 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
     online_softmax.write_query_indices(writer, sizes, config)
     online_softmax.write_initial_state(writer, sizes, block_m)
     row_mask, tile_mask = online_softmax.row_masks(sizes, block_m)
-    with writer.indented(f"for split in range(tl.cdiv({sizes.keys_text}, {splits.keys})):"):
+    unrolled = sizes.keys is not None and splits.keys.isdecimal() and splits.count <= MAX_UNROLLED
+    all_splits = f"range(tl.cdiv({sizes.keys_text}, {splits.keys}))"
+    if unrolled:
+        all_splits = f"tl.static_range({splits.count})"
+    with writer.indented(f"for split in {all_splits}:"):
         writer.line(f"row = {_partial_row(sizes, 'split')}")
         elements = f"s0 + row * {sizes.v_head_size} + offs_dv"
         writer.line(f"split_accumulator = library.load({elements}, {tile_mask})")
