@@ -29,13 +29,20 @@ _TEXT = (
     "by ONNX Runtime's `quantize_dynamic`, in PyTorch by its own."
 )
 _NARROW = (
-    " All are limited to AVX2, save ONNX Runtime and the matmuls of OpenVINO, which use the "
-    "machine's instructions."
+    " All are limited to AVX2, ONNX Runtime and OpenVINO by copies that see no more "
+    "(`benchmarks/cpu/narrow_packages.py`), save PyTorch's quantized layers, which do not count."
 )
 
 
-def best(row: Row, peers: Sequence[str] = systems.PEERS) -> tuple[str, float] | None:
-    """The fastest of the peers and its time over ours; None where one of them is missing."""
+def best(row: Row, *, is_narrow: bool = False) -> tuple[str, float] | None:
+    """The fastest of the peers and its time over ours; None where none has a time.
+
+    Args:
+      row: a row of the record.
+      is_narrow: whether the systems of a wider machine are limited to AVX2.
+    """
+    limited = is_narrow and row.dtype == "i8"
+    peers: Sequence[str] = systems.INTEGER_PEERS_OF_AVX2 if limited else systems.PEERS
     found = {name: row.ratios[name]["median"] for name in peers if name in row.ratios}
     if not found:
         return None
@@ -82,7 +89,8 @@ def line(row: Row, threads: int) -> str:
 
 def table(entry: Mapping[str, Any]) -> Table:
     """The rows of a machine, a target and a number of threads."""
-    lines = [_cells(Row(**fields)) for fields in entry["rows"]]
+    narrow = _is_narrow(entry)
+    lines = [_cells(Row(**fields), narrow) for fields in entry["rows"]]
     titles = systems.COLUMNS.values()
     header = [
         "model",
@@ -102,10 +110,10 @@ def table(entry: Mapping[str, Any]) -> Table:
     return Table(title, text, header, lines, words=2)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: Row, is_narrow: bool) -> list[str]:
     notes = row.details["systems"]
     pair = [notes.get(name, {}) for name in (systems.OURS, systems.STOCK)]
-    found = best(row)
+    found = best(row, is_narrow=is_narrow)
     return [
         row.work,
         row.dtype,
@@ -129,16 +137,15 @@ def _is_narrow(entry: Mapping[str, Any]) -> bool:
 
 def _summary(entry: Mapping[str, Any]) -> str:
     rows = [Row(**fields) for fields in entry["rows"]]
-    over = [found[1] for row in rows if (found := best(row)) is not None]
+    narrow = _is_narrow(entry)
+    over = [found[1] for row in rows if (found := best(row, is_narrow=narrow)) is not None]
     stock = [found for row in rows if (found := over_stock(row)) is not None]
     shares = [share for row in rows if (share := own_share(row)) is not None]
     low = sum(ratio < MIN_RATIO for ratio in over)
     faster = sum(ratio < 1 for ratio in stock)
-    limited = [b[1] for row in rows if (b := best(row, systems.LIMITED_PEERS)) is not None]
-    narrow = f", {_number(mean(limited), '.2f')} over PyTorch's" if _is_narrow(entry) else ""
     return (
         f"Geometric means: {_number(mean(over), '.2f')} over the best peer of each row (goal "
-        f"{GOAL:.2f}), {low} of {len(over)} rows under {MIN_RATIO:.2f}{narrow}; "
+        f"{GOAL:.2f}), {low} of {len(over)} rows under {MIN_RATIO:.2f}; "
         f"{_number(mean(stock), '.2f')} over the faster of IREE's flags (goal {GOAL_OVER_STOCK}), "
         f"which is faster than ours in {faster}. Own time: {_number(mean(shares), '.0%')} of "
         f"`iree-compile` (goal {GOAL_OWN_SHARE:.0%}), at most "
@@ -146,10 +153,10 @@ def _summary(entry: Mapping[str, Any]) -> str:
     )
 
 
-def worst(rows: Iterable[Row]) -> Table:
+def worst(rows: Iterable[Row], *, is_narrow: bool = False) -> Table:
     """The rows with the lowest ratio to their best peer."""
     rated = sorted(
-        ((found[1], found[0], row) for row in rows if (found := best(row)) is not None),
+        ((found[1], found[0], row) for row in rows if (found := best(row, is_narrow=is_narrow))),
         key=lambda entry: entry[0],
     )
     lines = [
@@ -190,7 +197,7 @@ def failures(rows: Iterable[Row]) -> Table:
 def tables(entry: Mapping[str, Any]) -> list[Table]:
     """All tables of a machine, a target and a number of threads."""
     rows = [Row(**fields) for fields in entry["rows"]]
-    found = [table(entry), worst(rows), failures(rows)]
+    found = [table(entry), worst(rows, is_narrow=_is_narrow(entry)), failures(rows)]
     return [t for t in found if t.rows]
 
 

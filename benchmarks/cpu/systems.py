@@ -22,8 +22,8 @@ FROM_ONNX = (ONNX_RUNTIME, OPENVINO)
 
 PEERS = (EAGER, TORCH_COMPILE, MAX_AUTOTUNE, ONNX_RUNTIME, OPENVINO)
 
-LIMITED_PEERS = (EAGER, TORCH_COMPILE, MAX_AUTOTUNE)
-"""Peers that a target can limit to AVX2: ONNX Runtime, and OpenVINO for matmuls, take the widest
+INTEGER_PEERS_OF_AVX2 = (ONNX_RUNTIME, OPENVINO)
+"""Peers that a target limits to AVX2 in rows of `i8`: PyTorch's quantized layers take the widest
 instructions of the machine."""
 
 SYSTEMS = (*IREE, *PEERS)

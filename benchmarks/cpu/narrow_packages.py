@@ -1,0 +1,97 @@
+"""Copies of ONNX Runtime and OpenVINO that take a CPU for one of AVX2 alone.
+
+Neither has a switch for its instructions. Both ask the CPU which registers the operating system
+saves (XGETBV), and use none of AVX-512 where it saves those of AVX alone; in the copies the answer
+is that, and CPUID's leaf of AVX-VNNI is empty. So a machine with AVX-512 compares programs for
+`cpu:x86-64-v3` with the code that these systems have for such CPUs. The copies are in the user's
+cache; the installed packages stay as they are.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from mlirfuse.core import MlirfuseError
+
+PACKAGES = {
+    "onnxruntime": "capi/onnxruntime_pybind11_state*.so",
+    "openvino": "libs/libopenvino*.so*",
+}
+"""Package -> its libraries that look at the CPU."""
+
+_XGETBV, _AVX_ALONE = b"\x0f\x01\xd0", b"\xb0\x07\x90"
+"""The instruction, and `mov al, 7; nop`: the states of x87, SSE and AVX."""
+
+_CPUID, _NOTHING = b"\x0f\xa2", b"\x31\xc0"
+"""The instruction, and `xor eax, eax`."""
+
+_CLEARS_ECX = (b"\x31\xc9", b"\xb9\x00\x00\x00\x00")
+"""What stands before an XGETBV, whose register ECX is: elsewhere its bytes are no instruction."""
+
+_LEAF = re.compile(rb"\xb8\x07\x00\x00\x00\xb9\x01\x00\x00\x00\x0f\xa2", re.DOTALL)
+"""`mov eax, 7; mov ecx, 1; cpuid`."""
+
+_REACH = 24
+"""Bytes before the instruction that are looked at."""
+
+
+def folder(names: tuple[str, ...] = tuple(PACKAGES)) -> Path:
+    """The folder with the copies, for `PYTHONPATH`; made where it is not there.
+
+    Args:
+      names: of installed packages.
+
+    Raises:
+      MlirfuseError: a package is not installed, or does not look at the CPU in the known way.
+    """
+    try:
+        key = "-".join(f"{name}{version(name)}" for name in names)
+    except ImportError as error:
+        raise MlirfuseError(f"not installed: {error}") from error
+    place = platformdirs.user_cache_path("mlirfuse") / "avx2_packages" / key
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(f"{place}.lock"):
+        if not place.exists():
+            made = place.with_suffix(".part")
+            shutil.rmtree(made, ignore_errors=True)
+            for name in names:
+                _copy(name, made / name)
+            made.rename(place)
+    return place
+
+
+def _copy(name: str, place: Path) -> None:
+    spec = find_spec(name)
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    shutil.copytree(spec.submodule_search_locations[0], place)
+    count = 0
+    for path in sorted(place.glob(PACKAGES[name])):
+        narrowed, replaced = narrow(path.read_bytes())
+        if replaced:
+            path.write_bytes(narrowed)
+        count += replaced
+    if not count:
+        raise MlirfuseError(f"{name} {version(name)} does not look at the CPU in the known way")
+
+
+def narrow(code: bytes) -> tuple[bytes, int]:
+    """A library whose code sees no AVX-512 and no AVX-VNNI, and the number of places replaced."""
+    changed, count = bytearray(code), 0
+    for found in re.finditer(re.escape(_XGETBV), code):
+        start = found.start()
+        if any(clear in code[max(0, start - _REACH) : start] for clear in _CLEARS_ECX):
+            changed[start : start + len(_AVX_ALONE)] = _AVX_ALONE
+            count += 1
+    for found in _LEAF.finditer(code):
+        start = found.end() - len(_CPUID)
+        changed[start : found.end()] = _NOTHING
+        count += 1
+    return bytes(changed), count
