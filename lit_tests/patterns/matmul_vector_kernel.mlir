@@ -327,7 +327,7 @@ func.func @read_in_place(%a: tensor<3x32xf32>, %b: tensor<32x23xf32>) -> tensor<
 // Rows of 4096 bytes share the sets of a cache: they are packed for many rows.
 // CHECK-LABEL: @packed_in_each_call
 // CHECK-SAME: %[[A:.*]]: tensor<32x600xf32>, %[[B:.*]]: tensor<600x1024xf32>
-// CHECK: %[[P:.*]] = tensor.collapse_shape {{.*}} into tensor<614400xf32>
+// CHECK: %[[P:.*]] = tensor.collapse_shape {{.*}} into tensor<619200xf32>
 // CHECK: flow.dispatch @vector_kernel_{{.*}}::@matmul_{{.*}}(%[[A]], %[[P]])
 func.func @packed_in_each_call(%a: tensor<32x600xf32>, %b: tensor<600x1024xf32>) -> tensor<32x1024xf32> {
   %zero = arith.constant 0.0 : f32
@@ -407,8 +407,9 @@ func.func @in_a_batch(%x: tensor<2x64x16xf32>, %w: tensor<2x16x24xf32>, %s: tens
 
 // Products of bytes: AVX2 multiplies pairs of i16; the accumulators are of i32.
 // CHECK-LABEL: hal.executable.source private @vector_kernel_
+// CHECK: %[[X:.*]] = arith.extui {{.*}} : vector<16xi8> to vector<16xi16>
+// CHECK: arith.extui {{.*}} : vector<2xi8> to vector<2xi16>
 // CHECK: %[[W:.*]] = arith.extsi {{.*}} : vector<16xi8> to vector<16xi16>
-// CHECK: %[[X:.*]] = arith.extui {{.*}} : vector<2xi8> to vector<2xi16>
 // CHECK: llvm.call_intrinsic "llvm.x86.avx2.pmadd.wd"({{.*}}) : (vector<16xi16>, vector<16xi16>) -> vector<8xi32>
 // CHECK: arith.sitofp {{.*}} : vector<8xi32> to vector<8xf32>
 // CHECK-LABEL: @bytes_with_a_scale

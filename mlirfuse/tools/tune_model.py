@@ -147,6 +147,7 @@ def search(prog: str, args: argparse.Namespace, options: FusionOptions) -> int:
         shapes=_shapes(args.shapes),
         objective=args.objective,
         function=args.function,
+        device=args.device,
         seconds=None if args.minutes is None else 60 * args.minutes,
         **{field: value for field, value in limits.items() if value is not None},
     )
@@ -199,7 +200,7 @@ def _executor(args: argparse.Namespace, folder: Path) -> Executor:
             folder,
             args.workers,
             measures_beside=target.name in ("cuda", "rocm"),
-            environments=environments(target.device),
+            environments=environments(args.device or target.device),
         )
     from mlirfuse.tuning.execution.ray_executor import RayExecutor
 
@@ -211,7 +212,13 @@ def _executor(args: argparse.Namespace, folder: Path) -> Executor:
 def _default_folder(args: argparse.Namespace, model: str) -> Path:
     import platformdirs
 
-    identity = [str(Path(model).resolve()), args.target, args.objective, *args.shapes]
+    identity = [
+        str(Path(model).resolve()),
+        args.target,
+        args.device or "",
+        args.objective,
+        *args.shapes,
+    ]
     name = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
     return platformdirs.user_cache_path("mlirfuse") / "tuning" / name
 

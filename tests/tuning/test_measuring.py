@@ -56,6 +56,7 @@ def call_of_model():
         "outputs": [spec],
         "shapes": [None],
         "target": "cpu",
+        "device": "local-task",
         "timeout": 60.0,
         "seed": 0,
     }
@@ -156,7 +157,7 @@ class Batches:
         self._raise(programs, self._alone)
         return Timed(Samples({key: [0.1] * 12 for key in programs}), {})
 
-    def called(self, program, inputs, signature, target, timeout):
+    def called(self, program, inputs, signature, device, timeout):
         self.single.append(program.stem)
         self.waited.append(timeout)
         if any(program.stem == f"candidate{NAMES.index(name)}" for name in self._alone):
@@ -171,6 +172,7 @@ def measured(tmp_path, **fields):
     files = {key: tmp_path / f"{index}.vmfb" for index, key in enumerate(NAMES)}
     request = {"names": NAMES, "verify": {}, "sets": [], "rounds": 12, "threads": None}
     call = {"function": "main", "inputs": [], "outputs": [], "shapes": [None], "target": "cpu"}
+    call["device"] = "local-task"
     given = {**request, **call, "timeout": 100.0, "alone": False, **fields}
     return measuring.measure(given, files, folder(tmp_path / "output"))
 
@@ -268,3 +270,16 @@ def test_a_program_that_hangs_is_named_and_the_others_are_measured(tmp_path, mon
     assert set(found["seconds"]) == {jobs.INCUMBENT, "candidate 1", jobs.CONTROL}
     assert len(batches.waited) == 2
     assert sum(batches.waited) < 100.0, "a task that takes longer is ended, with all its candidates"
+
+
+def test_programs_are_called_on_the_device_of_the_request(tmp_path, program_of):
+    """`--device` of a search: another URI than the target's."""
+    given = {jobs.PROGRAM: program_of("add")}
+    with pytest.raises(DeviceFaultError, match="'nothing' is not available"):
+        reference.make_unfused(
+            {**call_of_model(), "device": "nothing"}, given, folder(tmp_path / "a")
+        )
+    found = reference.make_unfused(
+        {**call_of_model(), "device": "local-sync"}, given, folder(tmp_path / "b")
+    )
+    assert len(found["sets"]) == 1

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mlirfuse import targets
 from mlirfuse.benchmarking import programs, shared_programs
 from mlirfuse.benchmarking.shared_programs import Shared
 from mlirfuse.core import CompileFailedError, Numerics
@@ -93,7 +92,6 @@ class _Batch:
 
     def __init__(self, request: Request, files: Files, output: Path) -> None:
         self._request, self._files = request, files
-        self._target = targets.parse(request["target"])
         self._signature = reference.signature_of(request)
         self._paths = {
             name: _named(files[name], output, index) for index, name in enumerate(request["names"])
@@ -114,7 +112,7 @@ class _Batch:
         paths = {name: self._paths[name] for name in names}
         again = {**paths, CONTROL: paths[names[0]]}
         rounds, verify = self._request["rounds"], bool(self._request["verify"])
-        device = self._target.device
+        device = self._request["device"]
         if shared:
             return shared_programs.timed(
                 again,
@@ -159,7 +157,11 @@ class _Batch:
             inputs = self._inputs(shapes)
             try:
                 results = reference.called(
-                    self._paths[name], inputs, self._signature, self._target, self._patience
+                    self._paths[name],
+                    inputs,
+                    self._signature,
+                    self._request["device"],
+                    self._patience,
                 )
             except CompileFailedError:
                 return False

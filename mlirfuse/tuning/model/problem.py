@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from mlirfuse import targets
 from mlirfuse.backend import cache
 from mlirfuse.benchmarking import verdict
 from mlirfuse.benchmarking.timing import Ratio, Samples
@@ -115,6 +116,7 @@ class Problem:
       compile_seconds: time limit of a compilation.
       measure_seconds: time limit of a batch of measurements.
       seed: seed of random arguments.
+      device: URI of iree-runtime's device; None for the target's.
     """
 
     sources: Mapping[str, tuple[Mapping[str, Any], Path]]
@@ -125,6 +127,7 @@ class Problem:
     compile_seconds: float = COMPILE_SECONDS
     measure_seconds: float = MEASURE_SECONDS
     seed: int = 0
+    device: str | None = None
 
     def compile_task(self, settings: Settings, *, stock: bool = False) -> Task:
         """The task that compiles a candidate."""
@@ -224,6 +227,7 @@ class Problem:
             "outputs": about["outputs"],
             "shapes": [s.shapes for s in self.shapes],
             "target": self.target,
+            "device": self.device or targets.parse(self.target).device,
             "timeout": self.measure_seconds,
             "seed": self.seed,
         }

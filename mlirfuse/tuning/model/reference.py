@@ -20,7 +20,6 @@ from mlirfuse.runtime import array_files, isolated
 from mlirfuse.runtime.inputs import Array, random_array, random_inputs
 from mlirfuse.runtime.isolated import Signature
 from mlirfuse.support import device_lock
-from mlirfuse.targets.base import Target
 from mlirfuse.tuning.execution.task import DeviceFaultError
 from mlirfuse.tuning.model import portable
 from mlirfuse.tuning.model.jobs import MODEL, PROGRAM, Files, Request
@@ -33,7 +32,8 @@ def make_unfused(request: Request, files: Files, output: Path) -> dict[str, Any]
     """Results of the unfused program.
 
     Args:
-      request: `inputs`, `outputs`, `function`, `shapes`, `target`, `timeout`, `seed`.
+      request: `inputs`, `outputs`, `function`, `shapes`, `target`, `device`, `timeout`,
+        `seed`.
       files: `PROGRAM` of the unfused program.
       output: gets the results of each set of shapes.
 
@@ -43,13 +43,14 @@ def make_unfused(request: Request, files: Files, output: Path) -> dict[str, Any]
     Raises:
       DeviceFaultError: the call fails.
     """
-    target = targets.parse(request["target"])
     signature = signature_of(request)
     sets = []
     for index, shapes in enumerate(request["shapes"]):
         inputs = inputs_of(signature, shapes, request)
         try:
-            results = called(files[PROGRAM], inputs, signature, target, request["timeout"])
+            results = called(
+                files[PROGRAM], inputs, signature, request["device"], request["timeout"]
+            )
         except CompileFailedError as error:
             raise DeviceFaultError(f"the unfused program fails: {error}") from error
         sets.append(array_files.write(output, f"{UNFUSED}{index}_", results))
@@ -107,7 +108,7 @@ def read(
 
 
 def called(
-    program: Path, inputs: Sequence[Array], signature: Signature, target: Target, timeout: float
+    program: Path, inputs: Sequence[Array], signature: Signature, device: str, timeout: float
 ) -> list[Array]:
     """The results of a program that is called in a process of its own.
 
@@ -116,7 +117,7 @@ def called(
     """
     with device_lock.held():
         return isolated.call(
-            program, inputs, signature=signature, device=target.device, timeout=timeout
+            program, inputs, signature=signature, device=device, timeout=timeout
         ).results
 
 

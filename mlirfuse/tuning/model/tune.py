@@ -62,6 +62,7 @@ class Request:
       seconds: approximate time limit of the search; None for none.
       batch_bytes: memory of another device than the CPU that programs may take together while they
         are measured in turns.
+      device: URI of iree-runtime's device; None for the target's.
     """
 
     model: Any
@@ -78,6 +79,7 @@ class Request:
     example_inputs: Any = None
     seconds: float | None = None
     batch_bytes: int = BATCH_BYTES
+    device: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def opened(request: Request, folder: Path) -> Opened:
         compile_seconds=request.compile_seconds,
         measure_seconds=request.measure_seconds,
         seed=request.seed,
+        device=request.device,
     )
     return Opened(problem, graph, tuple(dict.fromkeys(further)))
 
