@@ -634,8 +634,8 @@ def test_microseconds_before_a_thread_sleeps(add, tmp_path, monkeypatch, text, c
 
 def test_a_bad_number_of_microseconds(monkeypatch):
     monkeypatch.setenv(devices.SPIN_VARIABLE, "soon")
-    with pytest.raises(UsageError, match="MLIRFUSE_SPIN_US: 'soon' is not microseconds"):
-        environment_numbers.number(devices.SPIN_VARIABLE, "microseconds", least=0)
+    with pytest.raises(UsageError, match="MLIRFUSE_SPIN_US: 'soon' is not a number of microsec"):
+        environment_numbers.number(devices.SPIN_VARIABLE, "a number of microseconds", least=0)
 
 
 def test_calls_from_many_threads(add):
