@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.cpu import narrow_packages, record, report, rows, systems
+from benchmarks.cpu import record, report, rows, systems
 from benchmarks.cpu.rows import Row
 from mlirfuse import targets
-from mlirfuse.benchmarking.environment import environment, limited_to_avx2
+from mlirfuse.benchmarking.environment import environment
 from mlirfuse.benchmarking.process import Process, started
 from mlirfuse.benchmarking.rounds import bursts
 from mlirfuse.benchmarking.timing import Samples
@@ -190,10 +190,6 @@ class Measurement:
             return None, {"said": exported["onnx_said"]}
         _log.info("%s: %s, %d threads", self.row.name, system, threads)
         variables = self._environment | environment(threads, self.target.arch)
-        if system in systems.FROM_ONNX and limited_to_avx2(self.target.arch):
-            variables["PYTHONPATH"] = os.pathsep.join(
-                filter(None, (str(narrow_packages.folder()), os.environ.get("PYTHONPATH")))
-            )
         request = {**self._request, "system": system, "threads": threads}
         process = processes.enter_context(started(systems.WORKER, request, variables))
         found = process.line(self.patience)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import sys
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -42,8 +43,19 @@ _REACH = 24
 """Bytes before the instruction that are looked at."""
 
 
+def use() -> None:
+    """Lets this process import the copies; it has imported none of the packages yet.
+
+    Raises:
+      MlirfuseError: as `folder`; or a package is imported.
+    """
+    if imported := [name for name in PACKAGES if name in sys.modules]:
+        raise MlirfuseError(f"{imported[0]} is imported already")
+    sys.path.insert(0, str(folder()))
+
+
 def folder(names: tuple[str, ...] = tuple(PACKAGES)) -> Path:
-    """The folder with the copies, for `PYTHONPATH`; made where it is not there.
+    """The folder with the copies, for `sys.path`; made where it is not there.
 
     Args:
       names: of installed packages.

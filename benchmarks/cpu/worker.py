@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.cpu import exported, peers, rows, systems
+from benchmarks.cpu import exported, narrow_packages, peers, rows, systems
 from benchmarks.models import Inputs
 from mlirfuse.benchmarking.environment import limited_to_avx2
 from mlirfuse.benchmarking.messages import without_folders
@@ -61,6 +61,8 @@ def prepare(
     if system in systems.IREE:
         return _iree(system, row, inputs, request["target"], folder)
     narrow = limited_to_avx2(target.arch)
+    if narrow and system in systems.FROM_ONNX:
+        narrow_packages.use()
     path = folder / exported.ONNX
     call = peers.make_call(system, row, inputs, path, request["threads"], narrow)
     call()

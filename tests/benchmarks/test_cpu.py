@@ -1,8 +1,10 @@
 """The CPU benchmark: models, processes that take turns, the record and its tables."""
 
+import importlib
 import json
 import os
 import shutil
+import sys
 import time
 
 import pytest
@@ -24,6 +26,7 @@ from benchmarks.cpu import (
 from mlirfuse.benchmarking.environment import environment
 from mlirfuse.benchmarking.process import started
 from mlirfuse.benchmarking.timing import Samples
+from mlirfuse.core import MlirfuseError
 
 
 def test_rows_have_names_of_their_own():
@@ -144,6 +147,19 @@ def test_copies_of_libraries_see_no_avx512():
     narrowed, count = narrow_packages.narrow(pad.join((other, saved, leaf)))
     assert count == 2
     assert narrowed == pad.join((other, b"\x31\xc9\xb0\x07\x90\x24\xe6", leaf[:-2] + b"\x31\xc0"))
+
+
+def test_a_process_imports_the_copies(tmp_path, monkeypatch):
+    (tmp_path / "openvino.py").write_text("copied = True\n")
+    monkeypatch.setattr(narrow_packages, "folder", lambda: tmp_path)
+    for name in narrow_packages.PACKAGES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    narrow_packages.use()
+    assert importlib.import_module("openvino").copied
+    with pytest.raises(MlirfuseError, match="openvino is imported already"):
+        narrow_packages.use()
+    del sys.modules["openvino"]
 
 
 def test_quantized_layers_of_pytorch_do_not_count_where_they_are_not_limited():

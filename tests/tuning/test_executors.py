@@ -140,7 +140,8 @@ def test_each_device_has_one_measurement_and_sees_itself_alone(tmp_path):
     )
     place = {"folder": str(tmp_path), "seconds": 1.0}
     tasks = [task("on_device", MEASURE, name=n, **place) for n in "abcd"]
-    assert executor.devices == executor.share().devices == 2
+    opened = executor.open_measurements, executor.share().open_measurements
+    assert opened == (2 * PREPARED, 2 * PREPARED)
     try:
         found = run_all(executor, tasks)
     finally:

@@ -18,19 +18,12 @@ from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 MAX_SIBLING_STEPS = 4
 """Elementwise ops between an operand of a group and another reduction of it."""
 
-_BODIES, _GATHER = ("arith.", "math.", "linalg."), ("tensor.extract", "cf.assert")
-"""Beginnings of names of ops in the bodies of members; others that elementwise ones may have."""
-
 
 def is_root(op: ir.Operation) -> bool:
     """Whether an op is a reduction that may be one of a kernel's: no contraction, no window."""
     if not ops.is_generic(op) or not reduces(op) or ops.is_contraction(op):
         return False
-    return not fusable_neighbors.has_window(op) and _has_body(op)
-
-
-def _has_body(op: ir.Operation, *others: str) -> bool:
-    return all(name.startswith(_BODIES) or name in others for name in ops.scalar_names(op))
+    return not fusable_neighbors.has_window(op) and fusable_neighbors.has_indexed_body(op)
 
 
 def takes(op: ir.Operation | None, block: ir.Block) -> bool:
@@ -38,7 +31,8 @@ def takes(op: ir.Operation | None, block: ir.Block) -> bool:
     if op is None or op.block != block or not ops.is_generic(op) or slices.is_clonable(op):
         return False
     if ops.is_elementwise(op):
-        return _has_body(op, *_GATHER) and not fusable_neighbors.has_window(op)
+        has_body = fusable_neighbors.has_gathering_body(op)
+        return has_body and not fusable_neighbors.has_window(op)
     return is_root(op)
 
 

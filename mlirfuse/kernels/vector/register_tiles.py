@@ -83,7 +83,8 @@ def cycles(
     loads = vectors + rows * (FLIPPED_LOADS if is_flipped else 1)
     in_flight = min(1.0, FMA_LATENCY * device.fma_ports / work)
     return max(
-        max(work / device.fma_ports, FMA_LATENCY) * (1 + IN_FLIGHT_LOSS * in_flight**4),
+        work / device.fma_ports * (1 + IN_FLIGHT_LOSS * in_flight**4),
+        FMA_LATENCY if in_flight == 1.0 else 0,
         loads / (LOAD_SHARE * device.load_ports),
         streamed / L2_BYTES_PER_CYCLE,
     )

@@ -10,7 +10,11 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import analysis_cache, ops, slices
 
-_SCALAR = ("arith.", "math.")
+_SCALAR = ("arith.", "math.", "linalg.yield")
+_INDEXED = (*_SCALAR, "linalg.index")
+_GATHERING = (*_INDEXED, "tensor.extract", "cf.assert")
+"""Beginnings of the names of ops in bodies: arithmetic; with the indices of loops; and with
+elements of tensors at computed indices, which importers assert to be in bounds."""
 
 MAX_GROUP_OPS = 64
 """Ops in one group: IREE's code generation takes superlinear time in their number."""
@@ -19,7 +23,19 @@ MAX_GROUP_OPS = 64
 @analysis_cache.per_op
 def has_scalar_body(op: ir.Operation) -> bool:
     """Whether the generic's body is arithmetic only: no gather, no assertion, no loop index."""
-    return all(name.startswith(_SCALAR) or name == "linalg.yield" for name in ops.scalar_names(op))
+    return all(name.startswith(_SCALAR) for name in ops.scalar_names(op))
+
+
+@analysis_cache.per_op
+def has_indexed_body(op: ir.Operation) -> bool:
+    """Whether the generic's body is arithmetic, possibly of the indices of loops."""
+    return all(name.startswith(_INDEXED) for name in ops.scalar_names(op))
+
+
+@analysis_cache.per_op
+def has_gathering_body(op: ir.Operation) -> bool:
+    """Whether the generic's body is arithmetic, possibly of elements at computed indices."""
+    return all(name.startswith(_GATHERING) for name in ops.scalar_names(op))
 
 
 _MAX_EPILOGUE_OPS = 32
@@ -137,20 +153,13 @@ def is_elementwise_in_order(op: ir.Operation, *, indexed: bool = False) -> bool:
       op: any op.
       indexed: whether it may read the indices of its loops.
     """
-    has_body = _has_indexed_body if indexed else has_scalar_body
+    has_body = has_indexed_body if indexed else has_scalar_body
     if not ops.is_elementwise(op) or ops.in_region(op) or not has_body(op):
         return False
     if len(op.results) != 1 or ops.reads_inits(op) or ops.moved_input(op) is not None:
         return False
     maps, rank = ops.indexing_maps(op), len(ops.iterator_types(op))
     return None not in maps and is_identity(maps[-1], rank)
-
-
-@analysis_cache.per_op
-def _has_indexed_body(op: ir.Operation) -> bool:
-    """Whether the generic's body is arithmetic, possibly of the indices of loops."""
-    inside = ("linalg.yield", "linalg.index")
-    return all(name.startswith(_SCALAR) or name in inside for name in ops.scalar_names(op))
 
 
 def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:

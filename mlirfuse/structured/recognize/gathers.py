@@ -11,17 +11,13 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 from mlirfuse.structured.recognize import epilogues
 
-_SCALAR = ("arith.", "math.", "linalg.index", "linalg.yield", "tensor.extract", "cf.assert")
-
 
 def is_gather(op: ir.Operation) -> bool:
     """Whether the op is elementwise except that it extracts tensor elements at computed indices."""
     if not ops.is_elementwise(op) or len(op.results) != 1 or ops.reads_inits(op):
         return False
-    inner = [o.operation for o in ops.body(op).operations]
-    return any(o.name == "tensor.extract" for o in inner) and all(
-        o.name.startswith(_SCALAR) for o in inner
-    )
+    extracts = "tensor.extract" in ops.scalar_names(op)
+    return extracts and fusable_neighbors.has_gathering_body(op)
 
 
 def is_move(op: ir.Operation) -> bool:

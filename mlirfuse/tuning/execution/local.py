@@ -70,10 +70,10 @@ class LocalExecutor:
                 for index, environment in enumerate(environments)
             ]
         self._idle = collections.deque(opened)
-        self._devices = len(environments)
+        self._open_measurements = len(opened)
         cores = len(os.sched_getaffinity(0))
         if measures_beside:
-            cores = max(1, cores - CORES_OF_MEASUREMENT * self._devices)
+            cores = max(1, cores - CORES_OF_MEASUREMENT * len(environments))
         self._workers = workers or cores
         self._beside = measures_beside
         self._lock = threading.Lock()
@@ -85,9 +85,9 @@ class LocalExecutor:
         self._count = 0
 
     @property
-    def devices(self) -> int:
-        """Number of measurements that run at a time."""
-        return self._devices
+    def open_measurements(self) -> int:
+        """Number of measurements that are worth handing out at a time."""
+        return self._open_measurements
 
     def share(self) -> Share:
         """An executor for one of several searches: it gets the outcomes of its own tasks alone."""
@@ -192,9 +192,9 @@ class Share:
         self._done: queue.Queue[Outcome] = queue.Queue()
 
     @property
-    def devices(self) -> int:
-        """Number of measurements that run at a time."""
-        return self._executor.devices
+    def open_measurements(self) -> int:
+        """Number of measurements that are worth handing out at a time."""
+        return self._executor.open_measurements
 
     def submit(self, task: Task) -> str:
         """Takes a task."""

@@ -199,8 +199,8 @@ class RayExecutor:
             raise MlirfuseError(f"cannot connect to Ray at {address}: {error}") from error
 
     @property
-    def devices(self) -> int:
-        """Number of measurements that run at a time."""
+    def open_measurements(self) -> int:
+        """Number of measurements that are worth handing out at a time."""
         return max(1, sum(not actor.retired for actor in self._actors))
 
     def submit(self, task: Task) -> str:

@@ -46,8 +46,8 @@ class SimulatedExecutor:
         self._tasks: collections.Counter[str] = collections.Counter()
 
     @property
-    def devices(self) -> int:
-        """Number of measurements that run at a time."""
+    def open_measurements(self) -> int:
+        """Number of measurements that are worth handing out at a time."""
         return self._workers[MEASURE]
 
     def submit(self, task: Task) -> str:

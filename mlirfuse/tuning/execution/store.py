@@ -136,9 +136,9 @@ class Stored:
         self.hits = 0
 
     @property
-    def devices(self) -> int:
-        """Number of measurements that run at a time."""
-        return self._executor.devices
+    def open_measurements(self) -> int:
+        """Number of measurements that are worth handing out at a time."""
+        return self._executor.open_measurements
 
     def submit(self, task: Task) -> str:
         """Takes a task."""

@@ -102,8 +102,8 @@ class Executor(Protocol):
     """Runs tasks; outcomes come in the order in which they end."""
 
     @property
-    def devices(self) -> int:
-        """Number of measurements that run at a time."""
+    def open_measurements(self) -> int:
+        """Number of measurements that are worth handing out at a time."""
 
     def submit(self, task: Task) -> str:
         """Takes a task; returns its key, by which its outcome is known."""

@@ -306,7 +306,7 @@ class Trials:
         batches = [programs[i : i + size] for i in range(0, len(programs), size)]
         tasks = [self._batch(incumbent, batch, rounds) for batch in batches]
         what = f"{stage}, {len(programs)} programs: batch"
-        outcomes = self._outcomes(tasks, what, part, self._executor.devices)
+        outcomes = self._outcomes(tasks, what, part, self._executor.open_measurements)
         found = []
         for task, batch in zip(tasks, batches, strict=True):
             if task.key in outcomes:
