@@ -30,51 +30,53 @@ PACKAGES = {
 _XGETBV, _AVX_ALONE = b"\x0f\x01\xd0", b"\xb0\x07\x90"
 """The instruction, and `mov al, 7; nop`: the states of x87, SSE and AVX."""
 
-_CPUID, _NOTHING = b"\x0f\xa2", b"\x31\xc0"
-"""The instruction, and `xor eax, eax`."""
-
 _CLEARS_ECX = (b"\x31\xc9", b"\xb9\x00\x00\x00\x00")
 """What stands before an XGETBV, whose register ECX is: elsewhere its bytes are no instruction."""
 
 _LEAF = re.compile(rb"\xb8\x07\x00\x00\x00\xb9\x01\x00\x00\x00\x0f\xa2", re.DOTALL)
 """`mov eax, 7; mov ecx, 1; cpuid`."""
 
+_NOTHING = b"\x31\xc0"
+"""`xor eax, eax`, in place of the CPUID."""
+
 _REACH = 24
 """Bytes before the instruction that are looked at."""
 
 
-def use() -> None:
-    """Lets this process import the copies; it has imported none of the packages yet.
-
-    Raises:
-      MlirfuseError: as `folder`; or a package is imported.
-    """
-    if imported := [name for name in PACKAGES if name in sys.modules]:
-        raise MlirfuseError(f"{imported[0]} is imported already")
-    sys.path.insert(0, str(folder()))
-
-
-def folder(names: tuple[str, ...] = tuple(PACKAGES)) -> Path:
-    """The folder with the copies, for `sys.path`; made where it is not there.
+def use(name: str) -> None:
+    """Lets this process import the copy of a package, which it has not imported yet.
 
     Args:
-      names: of installed packages.
+      name: one of `PACKAGES`.
 
     Raises:
-      MlirfuseError: a package is not installed, or does not look at the CPU in the known way.
+      MlirfuseError: as `folder`; or the package is imported.
+    """
+    if name in sys.modules:
+        raise MlirfuseError(f"{name} is imported already")
+    sys.path.insert(0, str(folder(name)))
+
+
+def folder(name: str) -> Path:
+    """The folder with the copy of a package, for `sys.path`; made where it is not there.
+
+    Args:
+      name: one of `PACKAGES`.
+
+    Raises:
+      MlirfuseError: the package is not installed, or does not look at the CPU in the known way.
     """
     try:
-        key = "-".join(f"{name}{version(name)}" for name in names)
+        key = f"{name}{version(name)}"
     except ImportError as error:
         raise MlirfuseError(f"not installed: {error}") from error
     place = platformdirs.user_cache_path("mlirfuse") / "avx2_packages" / key
     place.parent.mkdir(parents=True, exist_ok=True)
     with filelock.FileLock(f"{place}.lock"):
         if not place.exists():
-            made = place.with_suffix(".part")
+            made = place.with_name(f"{key}.part")
             shutil.rmtree(made, ignore_errors=True)
-            for name in names:
-                _copy(name, made / name)
+            _copy(name, made / name)
             made.rename(place)
     return place
 
@@ -103,7 +105,6 @@ def narrow(code: bytes) -> tuple[bytes, int]:
             changed[start : start + len(_AVX_ALONE)] = _AVX_ALONE
             count += 1
     for found in _LEAF.finditer(code):
-        start = found.end() - len(_CPUID)
-        changed[start : found.end()] = _NOTHING
+        changed[found.end() - len(_NOTHING) : found.end()] = _NOTHING
         count += 1
     return bytes(changed), count

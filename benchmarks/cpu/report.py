@@ -42,7 +42,7 @@ def best(row: Row, *, is_narrow: bool = False) -> tuple[str, float] | None:
       is_narrow: whether the systems of a wider machine are limited to AVX2.
     """
     limited = is_narrow and row.dtype == "i8"
-    peers: Sequence[str] = systems.INTEGER_PEERS_OF_AVX2 if limited else systems.PEERS
+    peers: Sequence[str] = systems.FROM_ONNX if limited else systems.PEERS
     found = {name: row.ratios[name]["median"] for name in peers if name in row.ratios}
     if not found:
         return None

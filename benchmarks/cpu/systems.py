@@ -18,13 +18,10 @@ IREE = (OURS, STOCK, STOCK_BEST)
 """Systems whose programs IREE compiles."""
 
 FROM_ONNX = (ONNX_RUNTIME, OPENVINO)
-"""Systems that read the ONNX export; IREE's read it in rows of `i8`."""
+"""Systems that read the ONNX export; IREE's read it in rows of `i8`. They alone can be limited to
+AVX2 there: PyTorch's quantized layers take the widest instructions of the machine."""
 
 PEERS = (EAGER, TORCH_COMPILE, MAX_AUTOTUNE, ONNX_RUNTIME, OPENVINO)
-
-INTEGER_PEERS_OF_AVX2 = (ONNX_RUNTIME, OPENVINO)
-"""Peers that a target limits to AVX2 in rows of `i8`: PyTorch's quantized layers take the widest
-instructions of the machine."""
 
 SYSTEMS = (*IREE, *PEERS)
 

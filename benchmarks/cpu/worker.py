@@ -62,7 +62,7 @@ def prepare(
         return _iree(system, row, inputs, request["target"], folder)
     narrow = limited_to_avx2(target.arch)
     if narrow and system in systems.FROM_ONNX:
-        narrow_packages.use()
+        narrow_packages.use(system)
     path = folder / exported.ONNX
     call = peers.make_call(system, row, inputs, path, request["threads"], narrow)
     call()

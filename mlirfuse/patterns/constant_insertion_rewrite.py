@@ -23,27 +23,20 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders import destination_builder, slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, Numerics, PassContext
-from mlirfuse.kernels.data_movement.analysis import INSERT
+from mlirfuse.kernels.data_movement.analysis import has_more, insertions
 from mlirfuse.structured.ir import constants, ops
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds insertions into a constant."""
-    result = root.results[0]
-    if ops.in_region(root) or any(
-        user.name == INSERT and user.operands[1] == result for user in ops.users(result)
-    ):
+    group = [] if ops.in_region(root) or has_more(root) else insertions(root)
+    if not group:
         return None
-    group = [root]
-    while (owner := ops.defining_op(group[-1].operands[1])) is not None and owner.name == INSERT:
-        if ops.users(owner.results[0]) != [group[-1]]:
-            return None
-        group.append(owner)
-    base = group[-1].operands[1]
+    base = group[0].operands[1]
     if not constants.is_constant_data(base) or ops.constant(base) is not None:
         return None
     axis = _axis(group)
-    return None if axis is None else Match(root, tuple(reversed(group)), (base, axis))
+    return None if axis is None else Match(root, tuple(group), (base, axis))
 
 
 def _axis(group: list[ir.Operation]) -> int | None:

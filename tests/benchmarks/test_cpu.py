@@ -151,14 +151,13 @@ def test_copies_of_libraries_see_no_avx512():
 
 def test_a_process_imports_the_copies(tmp_path, monkeypatch):
     (tmp_path / "openvino.py").write_text("copied = True\n")
-    monkeypatch.setattr(narrow_packages, "folder", lambda: tmp_path)
-    for name in narrow_packages.PACKAGES:
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(narrow_packages, "folder", lambda name: tmp_path)
+    monkeypatch.delitem(sys.modules, "openvino", raising=False)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    narrow_packages.use()
+    narrow_packages.use("openvino")
     assert importlib.import_module("openvino").copied
     with pytest.raises(MlirfuseError, match="openvino is imported already"):
-        narrow_packages.use()
+        narrow_packages.use("openvino")
     del sys.modules["openvino"]
 
 

@@ -51,11 +51,6 @@ def normalized(model, args):
         return work.normalized.read_bytes()
 
 
-def sizes(b, h, m, k, d):
-    """Shapes of queries and keys; a unit dimension has no loop."""
-    return [tuple(s for s in (b, h, n, d) if s != 1) for n in (m, k)]
-
-
 def mask_of(kind, b, h, m, k):
     """A mask that hides the first query and, of all queries, the keys of the last batch."""
     keep = np.random.default_rng(3).random((b, 1 if kind == "padding" else h, m, k)) < 0.7
@@ -99,7 +94,7 @@ def test_fully_masked_rows_are_zeros(interpreter, kind, extents, model):
 
 
 def selects(text):
-    """Whether each select behind an attention tests the mask."""
+    """The number of selects behind an attention that test its mask."""
     with ir.Context():
         options = FusionOptions(enable_feature=("kernels",), disable_pass=KERNEL_PASSES)
         grouped, _ = engine.run(ir.Module.parse(text), target=TARGET, options=options)

@@ -147,9 +147,8 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
     online_softmax.write_query_indices(writer, sizes, config)
     online_softmax.write_initial_state(writer, sizes, block_m)
     row_mask, tile_mask = online_softmax.row_masks(sizes, block_m)
-    unrolled = sizes.keys is not None and splits.keys.isdecimal() and splits.count <= MAX_UNROLLED
     all_splits = f"range(tl.cdiv({sizes.keys_text}, {splits.keys}))"
-    if unrolled:
+    if splits.keys.isdecimal() and splits.count <= MAX_UNROLLED:
         all_splits = f"tl.static_range({splits.count})"
     with writer.indented(f"for split in {all_splits}:"):
         writer.line(f"row = {_partial_row(sizes, 'split')}")

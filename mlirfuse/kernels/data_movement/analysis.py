@@ -63,16 +63,24 @@ class ConcatAnalysis:
         return known_product(ops.shape(self.result)[self.axis :])
 
 
-def chain(last: ir.Operation) -> list[ir.Operation]:
-    """The insertions into one empty tensor up to the last, in their order; empty for others."""
+def insertions(last: ir.Operation) -> list[ir.Operation]:
+    """The insertions into one tensor up to the last, in their order.
+
+    Empty where another op uses a tensor between them.
+    """
     found = [last]
-    while True:
-        owner = ops.defining_op(found[-1].operands[1])
-        if owner is not None and owner.name == "tensor.empty":
-            return found[::-1]
-        if owner is None or owner.name != last.name or ops.users(owner.results[0]) != [found[-1]]:
+    while (owner := ops.defining_op(found[-1].operands[1])) is not None and owner.name == last.name:
+        if ops.users(owner.results[0]) != [found[-1]]:
             return []
         found.append(owner)
+    return found[::-1]
+
+
+def chain(last: ir.Operation) -> list[ir.Operation]:
+    """The insertions into one empty tensor up to the last, in their order; empty for others."""
+    group = insertions(last)
+    base = ops.defining_op(group[0].operands[1]) if group else None
+    return group if base is not None and base.name == "tensor.empty" else []
 
 
 def copied_parts(last: ir.Operation) -> list[ir.Operation]:
@@ -82,16 +90,17 @@ def copied_parts(last: ir.Operation) -> list[ir.Operation]:
       last: a `tensor.insert_slice`, the last one of those that are looked for.
     """
     group = [] if ops.in_region(last) else chain(last)
-    if len(group) < 2 or any(_inserts_more(last, user) for user in ops.users(last.results[0])):
+    if len(group) < 2 or has_more(last):
         return []
     largest = max(group, key=lambda op: ops.num_elements(op.operands[0]))
     writer = destination.writer(largest.operands[0], largest)
     return [] if isinstance(writer, destination.Writer) else group
 
 
-def _inserts_more(last: ir.Operation, user: ir.Operation) -> bool:
-    """Whether a user inserts another part into the result."""
-    return user.name == INSERT and bool(user.operands[1] == last.results[0])
+def has_more(last: ir.Operation) -> bool:
+    """Whether a user of an insertion's result inserts another part into it."""
+    result = last.results[0]
+    return any(u.name == INSERT and u.operands[1] == result for u in ops.users(result))
 
 
 def is_concatenation(group: Sequence[ir.Operation]) -> bool:
