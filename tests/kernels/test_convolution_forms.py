@@ -63,6 +63,20 @@ TRANSPOSED = [
     Form((7, 40), (3, 3), groups=2, spread=2, low=1, high=2, batch=1),
 ]
 
+RUNS = [
+    Form((13, 7), (5, 3), groups=24, low=2, high=2),
+    Form((13, 7), (3, 3), groups=24, last=True),
+    Form((64, 32), (7, 7), groups=2, low=3, high=3, batch=1),
+    Form((31, 33), (3, 3), groups=3, low=0, high=0, batch=2),
+    Form((31, 33), (5, 5), groups=3, stride=2, low=2, high=1, batch=1),
+    Form((19, 8), (5, 3), groups=10, stride=2, dilation=2, low=4, high=4, batch=1),
+    Form((9, 4, 5), (3, 3, 3), groups=5, high=2, batch=1),
+    Form((5, 9, 4), (1, 3, 3), groups=40, last=True, batch=1),
+    Form((16, 8), (3, 3), groups=6, inner=3, batch=1),
+    Form((11, 7), (3, 3), groups=70, turned=True, batch=1),
+]
+"""Outputs of a thread whose taps overlap."""
+
 FORMS = {
     "depthwise": DEPTHWISE,
     "grouped": GROUPED,
@@ -93,6 +107,55 @@ def test_form(interpreter, form, kind):
     close(found, form_reference(form, *arrays), kind)
 
 
+@pytest.fixture
+def runs(monkeypatch):
+    """Small convolutions have runs, too."""
+    monkeypatch.setattr(heuristics, "DIRECT_WARPS_PER_SM", 0)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+@pytest.mark.parametrize("form", RUNS)
+def test_adjacent_outputs_share_elements(interpreter, runs, form, kind):
+    arrays = [
+        draw(form.shape(form.image_axes, form.image), kind, 1),
+        draw(form.shape(form.filter_axes), kind, 2, 1 / 9),
+        draw(form.shape(form.bias_axes), kind, 3),
+    ]
+    plan = plan_of(form_text(form, kind), None, TARGET)
+    assert "for part in tl.static_range(" in plan.program.source
+    (found,) = run(
+        interpreter,
+        form_text(form, kind),
+        "convolution",
+        arrays,
+        [form.shape(form.out_axes)],
+    )
+    close(found, form_reference(form, *arrays), kind)
+
+
+@needs_triton
+@pytest.mark.parametrize(("number", "scalar"), [(0, False), (1, False), (2, True), (3, True)])
+def test_weights_of_one_channel_are_scalars(runs, number, scalar):
+    source = plan_of(form_text(RUNS[number], "f32"), None, TARGET).program.source
+    assert ("filter_offset = (image % " in source) == scalar
+
+
+@needs_triton
+@pytest.mark.parametrize(("number", "guarded"), [(3, True), (0, False)])
+def test_runs_read_nothing_behind_an_image_without_padding(runs, number, guarded):
+    """The last run of 29 rows of outputs has three more; padding has its own condition."""
+    source = plan_of(form_text(RUNS[number], "f32"), None, TARGET).program.source
+    assert ("((origin2 + tap0 * 1) < 31)" in source) == guarded
+
+
+@needs_triton
+@pytest.mark.parametrize("form", [RUNS[2], RUNS[7]])
+def test_runs_build(runs, form):
+    plan = plan_of(form_text(form, "f16"), None, TARGET)
+    assert triton_compiler.build(plan.program, TARGET.arch).code
+
+
 @needs_triton
 @pytest.mark.parametrize("name", ["cuda:sm_80", "cuda:sm_90", "rocm:gfx942"])
 @pytest.mark.parametrize("form", [forms[0] for forms in FORMS.values()], ids=FORMS)
@@ -110,7 +173,7 @@ def test_output_channels_of_a_group_share_the_loads_of_an_image(form):
     source = plan.program.source
     assert plan.problem.is_direct
     assert "tl.dot(" not in source
-    assert source.count(" = tl.load(x0 + (image_offset") == 1
+    assert source.count(" = tl.load(elements + (") == 1
     assert source.count(" += a * b") == form.outer
     assert f"for output in tl.static_range({form.outer}):" in source
 

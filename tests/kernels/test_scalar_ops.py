@@ -7,7 +7,7 @@ import pytest
 from iree.compiler import ir
 
 from helpers import kernel_runner
-from helpers.kernel_runner import TARGET, needs_triton, run
+from helpers.kernel_runner import NUMPY, TARGET, needs_triton, run
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.data_movement.analysis import analyze_chain, chain
 from mlirfuse.kernels.data_movement.family import plan_concat
@@ -51,6 +51,104 @@ util.func public @main(%x: tensor<8x16xf16>) -> tensor<8x16xf16> {
 """
 
 
+FUNCTION = """
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @main(%x: tensor<8x16xTYPE>) -> tensor<8x16xTYPE> {
+  %e = tensor.empty() : tensor<8x16xTYPE>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<8x16xTYPE>) outs(%e : tensor<8x16xTYPE>) {
+  ^bb0(%a: TYPE, %o: TYPE):
+    %r = FUNCTION %a : TYPE
+    linalg.yield %r : TYPE
+  } -> tensor<8x16xTYPE>
+  util.return %y : tensor<8x16xTYPE>
+}
+"""
+
+DIVIDED = """
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @main(%x: tensor<8x16xTYPE>, %z: tensor<8x16xTYPE>) -> tensor<8x16xTYPE> {
+  %one = arith.constant 1.0 : TYPE
+  %e = tensor.empty() : tensor<8x16xTYPE>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x, %z : tensor<8x16xTYPE>, tensor<8x16xTYPE>) outs(%e : tensor<8x16xTYPE>) {
+  ^bb0(%a: TYPE, %o: TYPE, %out: TYPE):
+    %e0 = math.exp %o : TYPE
+    %e1 = arith.addf %one, %e0 : TYPE
+    %below = arith.subf %e0, %one : TYPE
+    %m = arith.mulf %o, %o : TYPE
+    %square = arith.addf %m, %one : TYPE
+    %n = arith.mulf %a, %o : TYPE
+    %product = arith.addf %n, %one : TYPE
+    %larger = arith.maximumf %o, %one : TYPE
+    %d = arith.divf %a, DIVISOR : TYPE
+    linalg.yield %d : TYPE
+  } -> tensor<8x16xTYPE>
+  util.return %y : tensor<8x16xTYPE>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("function", ["log", "log2", "log10", "log1p"])
+def test_short_logarithms(interpreter, function, dtype):
+    """Those of results of 16 bits: around one, far from it, and of numbers that have none."""
+    near = 1 + np.linspace(-0.06, 0.06, 113)
+    far = [0.0, -0.0, np.inf, -1.0, -2.0, np.nan, 6e-8, 1e-4, 0.5, 2.0, 3e4, 6e4, 1e-3, 70.0, 0.9]
+    numbers = np.concatenate([near - (function == "log1p"), far]).reshape(8, 16)
+    x = numbers.astype(NUMPY[dtype])
+    text = FUNCTION.replace("FUNCTION", f"math.{function}").replace("TYPE", dtype)
+    with ir.Context():
+        _, (plan,) = kernel_runner.planned(text, "elementwise")
+        assert f"library.short_{function}(" in plan.program.source
+    (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
+    with np.errstate(all="ignore"):
+        expected = getattr(np, function)(x.astype(np.float64)).astype(x.dtype)
+    rounding = 2.0**-10 if dtype == "f16" else 2.0**-7
+    np.testing.assert_allclose(found, expected.astype(np.float64), rtol=rounding, atol=0)
+
+
+DIVISORS = [
+    ("f16", "%o", True),
+    ("f32", "%e1", True),
+    ("bf16", "%e1", True),
+    ("f32", "%e0", False),
+    ("f32", "%o", False),
+    ("bf16", "%o", False),
+    ("f32", "%below", False),
+    ("f32", "%square", True),
+    ("f32", "%product", False),
+    ("f32", "%larger", True),
+]
+"""Element type, divisor in `DIVIDED`, and whether it is known to be normal, with its inverse."""
+
+
+@needs_triton
+@pytest.mark.parametrize(("dtype", "divisor", "normal"), DIVISORS)
+def test_quotients(interpreter, dtype, divisor, normal):
+    """A division needs no scaling where the divisor cannot be subnormal."""
+    text = DIVIDED.replace("DIVISOR", divisor).replace("TYPE", dtype)
+    with ir.Context():
+        _, (plan,) = kernel_runner.planned(text, "elementwise")
+    assert ("library.quotient(" in plan.program.source) == normal
+    numbers = np.linspace(-9, 9, 128)
+    x, y = (np.roll(numbers, n).reshape(8, 16).astype(NUMPY[dtype]) for n in (0, 5))
+    (found,) = run(interpreter, text, "elementwise", [x, y], [(8, 16)])
+    a, b = x.astype(np.float64), y.astype(np.float64)
+    divisors = {
+        "%o": b,
+        "%e1": np.exp(b) + 1,
+        "%e0": np.exp(b),
+        "%below": np.exp(b) - 1,
+        "%square": b * b + 1,
+        "%product": a * b + 1,
+        "%larger": np.maximum(b, 1),
+    }
+    rounding = {"f32": 4e-6, "f16": 2.0**-9, "bf16": 2.0**-6}[dtype]
+    np.testing.assert_allclose(found, a / divisors[divisor], rtol=rounding)
+
+
 @needs_triton
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
@@ -70,7 +168,8 @@ def test_tanh_above_one(interpreter, old, new, expected):
         source = plan.program.source
     above = new in ("", "%one, %f")
     assert ("library.short_tanh(" in source) != above
-    assert source.count(" / ") == above
+    assert " / " not in source
+    assert source.count("library.quotient(2.0") == above
     assert "sqrt" not in source
     (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
     wide = expected(x.astype(np.float64) / np.sqrt(2.0))
@@ -81,8 +180,8 @@ def test_tanh_above_one(interpreter, old, new, expected):
 @pytest.mark.parametrize(
     ("old", "new", "kept"),
     [
-        ("%a, %r", "%r, %a", " / "),
-        ("math.sqrt %two", "math.sqrt %a", " / "),
+        ("%a, %r", "%r, %a", "library.quotient(v"),
+        ("math.sqrt %two", "math.sqrt %a", "library.quotient(v"),
         ("linalg.yield %s", "%t = arith.addf %s, %r : f16\n    linalg.yield %t", "tl.sqrt("),
     ],
 )

@@ -24,6 +24,7 @@ from mlirfuse.kernels.codegen.scalar_forms import (
     INTEGER,
     OF_LARGE_TILES,
     POWERS,
+    QUOTIENT,
     SHORT,
     SHORT_OF_HALVES,
     SHORT_OF_TILES,
@@ -41,6 +42,9 @@ _LOGICAL = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.select"})
 _NATIVE = frozenset({"arith.addf", "arith.subf", "arith.mulf"})
 """Ops of f16 that are computed in f16; all others are computed in f32 and rounded."""
 
+
+_POSITIVE = frozenset({"math.absf", "math.exp", "math.exp2", "math.sqrt"})
+"""Ops without results below zero."""
 
 _SMALLEST, _LARGEST = 2.0**-100, 2.0**100
 """Between them a number and its inverse are normal in f32."""
@@ -114,6 +118,9 @@ def scalar_expression(
         form = OF_LARGE_TILES.get(op.name, form)
     if op.name == "math.roundeven" and narrow:
         form = SHORT_ROUND
+    # Numbers of f16 are normal in f32, and so are their inverses.
+    if op.name == "arith.divf" and kind != "f64":
+        form = QUOTIENT if kind == "f16" or least(op.operands[1]) >= _SMALLEST else form
     if op.name in FLOAT and narrow:
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
         return f"({text}).to({types[kind]})"
@@ -159,6 +166,30 @@ def constant_divisor(op: ir.Operation) -> float | None:
         found = ops.constant(root.operands[0])
         found = math.sqrt(found) if isinstance(found, float) and found > 0.0 else None
     return found if isinstance(found, float) and _SMALLEST <= abs(found) <= _LARGEST else None
+
+
+def least(value: ir.Value) -> float:
+    """A number that a float is not below unless it is NaN, by its op and theirs; -inf for none.
+
+    So the divisor of a sigmoid, 1 + exp(-x), is at least one.
+    """
+    number, op = ops.constant(value), ops.defining_op(value)
+    if isinstance(number, float):
+        return number
+    if op is None:
+        return -math.inf
+    if op.name in _POSITIVE or (op.name == "arith.mulf" and op.operands[0] == op.operands[1]):
+        return 0.0
+    if op.name in ("arith.extf", "arith.truncf"):
+        return least(op.operands[0])
+    if op.name in ("arith.addf", "arith.mulf"):
+        first, second = (least(operand) for operand in op.operands)
+        if op.name == "arith.addf":
+            return first + second
+        return first * second if min(first, second) >= 0.0 else -math.inf
+    if op.name in ("arith.maximumf", "arith.maxnumf"):
+        return max(least(operand) for operand in op.operands)
+    return -math.inf
 
 
 def is_folded(op: ir.Operation) -> bool:

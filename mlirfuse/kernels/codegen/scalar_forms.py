@@ -71,7 +71,10 @@ SHORT: Mapping[str, str] = {
     "math.exp": "tl.exp2({0} * 1.4426950408889634)",
     "math.erf": "library.short_erf({0})",
     "math.expm1": "library.short_expm1({0})",
+    "math.log": "library.short_log({0})",
+    "math.log10": "library.short_log10({0})",
     "math.log1p": "library.short_log1p({0})",
+    "math.log2": "library.short_log2({0})",
     "math.tanh": "library.short_tanh({0})",
 }
 """Cheaper forms in f32, wrong by 1e-5 of the result, at most."""
@@ -94,8 +97,13 @@ OF_LARGE_TILES: Mapping[str, str] = {
 }
 """The same with the precision of f32."""
 
-ABOVE: Mapping[str, str] = {"math.tanh": "2.0 / (tl.exp2({0} * -2.8853900817779268) + 1.0)"}
+ABOVE: Mapping[str, str] = {
+    "math.tanh": "library.quotient(2.0, tl.exp2({0} * -2.8853900817779268) + 1.0)"
+}
 """The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""
+
+QUOTIENT = "library.quotient({0}, {1})"
+"""`arith.divf` by numbers that are normal in f32, and have normal inverses or count as infinite."""
 
 SHORT_ROUND = "library.short_round({0})"
 """`math.roundeven` of f32 that was and becomes f16 or bf16."""

@@ -108,6 +108,22 @@ class Analysis:
         return not {loop for loop, _ in self.loops.image_dims[-1]}.isdisjoint(self.loops.tap_loops)
 
     @property
+    def overlap(self) -> Overlap | None:
+        """Where taps of adjacent outputs overlap, the innermost dimension of the image left out."""
+        m_loops, tap_loops = self.loops.m_loops, self.loops.tap_loops
+        if self.is_dynamic or any(surround.stride != 1 for surround in self.surrounds):
+            return None
+        for dim, indices in enumerate(self.loops.image_dims[:-1]):
+            outputs = [(loop, factor) for loop, factor in indices if loop in m_loops]
+            taps = [(tap_loops.index(loop), f) for loop, f in indices if loop in tap_loops]
+            if len(outputs) != 1 or len(taps) != 1:
+                continue
+            (loop, stride), (tap, dilation) = outputs[0], taps[0]
+            if stride % dilation == 0 and stride // dilation < self.taps[tap]:
+                return Overlap(dim, loop, tap, stride // dilation, dilation)
+        return None
+
+    @property
     def is_dynamic(self) -> bool:
         """Whether the number of images is dynamic."""
         return self.pixels[:1] == (None,)
@@ -116,6 +132,25 @@ class Analysis:
     def max_elements(self) -> int:
         """Elements of the largest tensor, dynamic dimensions left out."""
         return max(ops.num_elements(v) for v in (self.image, self.filter, *self.results))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Overlap:
+    """A dimension of the image along which taps of adjacent outputs read the same elements.
+
+    Attributes:
+      dim: the dimension.
+      loop: loop of the outputs along it.
+      tap: index of the loop of the taps along it.
+      move: taps from one output to the next.
+      dilation: elements from one tap to the next.
+    """
+
+    dim: int
+    loop: int
+    tap: int
+    move: int
+    dilation: int
 
 
 Takes = Callable[[ir.Operation], bool]
@@ -225,7 +260,14 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
         groups=known_product(analysis.groups),
         narrow_filter=_has_narrow_rows(analysis),
         slides=bool(analysis.groups) and analysis.slides,
+        overlapping_taps=_overlapping_taps(analysis),
     )
+
+
+def _overlapping_taps(analysis: Analysis) -> int:
+    """The taps along the dimension of which a thread of the direct kernel computes a run."""
+    overlap = analysis.overlap if analysis.groups and analysis.out_channels == 1 else None
+    return 1 if overlap is None else analysis.taps[overlap.tap] // overlap.move
 
 
 def problem_alone(

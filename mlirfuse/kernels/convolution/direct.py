@@ -12,6 +12,14 @@ same thread, which loads an element of the image once for all of them; with chan
 then has one group of one image, so that a weight is a scalar. There are no matrix instructions:
 each tap is one load of a tile, coalesced; neighbouring taps overlap in the L1 cache. The
 accumulators are f32.
+
+A thread may compute a run of outputs along a dimension where their taps overlap, such as rows of an
+image. It loads each element once for all of them, and each weight once for all elements:
+
+    for element in range(run - 1 + 3):
+        a = image[positions + element]
+        accumulator0 += a * weight[element]            one for each output of the run
+        accumulator1 += a * weight[element - 1]
 """
 
 from __future__ import annotations
@@ -31,7 +39,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.loop_nest import tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.codegen.writer import Writer
-from mlirfuse.kernels.convolution.analysis import Analysis, problem_of
+from mlirfuse.kernels.convolution.analysis import Analysis, Overlap, problem_of
 from mlirfuse.kernels.convolution.positions import (
     Strides,
     class_sizes,
@@ -45,6 +53,9 @@ from mlirfuse.kernels.convolution.tile import ENTRY, Tile, tile_in
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.structured.ir import ops
 
+PART = "part"
+"""Name of the index of an output of a run in a kernel's text."""
+
 ROWS, COLUMNS, OUTPUTS, IMAGES = 0, 1, 2, 3
 """The groups of the iteration space: rows and columns of a tile, output channels of a group, and
 images with their groups of channels, where a tile has one of them."""
@@ -54,6 +65,12 @@ MIN_COLUMNS = 64
 
 MAX_UNROLLED = 128
 """Taps, times channels, that are unrolled in a kernel's text; outer loops of more are loops."""
+
+MIN_USED = 0.85
+"""Part of the positions of tiles that are outputs, where a tile has one image and channel."""
+
+MIN_PLANE_BLOCK = 128
+"""Positions of such a tile, at least: one for each thread of four warps."""
 
 MAX_UNROLLED_SUMS = 128
 """The same, times accumulators: with 512 of f16 ptxas hoists loads until registers spill."""
@@ -66,14 +83,16 @@ class _Grid:
     Attributes:
       space: its rows and columns, and output channels of a group.
       axes: loop of the convolution -> its axis.
-      strides: strides of residue classes along the axes of rows, and of columns.
+      strides: strides of residue classes or runs along the axes of rows, and of columns.
       blocks: rows and columns of a tile.
+      run: outputs of a run; 1 for none.
     """
 
     space: Space
     axes: dict[int, Axis]
     strides: tuple[Strides, Strides]
     blocks: tuple[int, int]
+    run: int = 1
 
     def count(self, group: int) -> int:
         """Positions of a residue class along a group."""
@@ -107,7 +126,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig) -> Plan:
     writer = tile.tiles.body.writer
     places = _write_placement(writer, analysis, grid, taps)
     _write_accumulation(tile, grid, taps, places)
-    _write_epilogue(tile)
+    _write_epilogue(tile, grid)
     rows = Extent(
         grid.count(ROWS),
         grid.blocks[ROWS],
@@ -138,7 +157,11 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     split = len(sizes) - 1
     while split > 1 and known_product(sizes[split:]) < MIN_COLUMNS:
         split -= 1
-    first = _apart(analysis, out, split)
+    run = _run(analysis, config)
+    plane = _plane_block(analysis, out, config) if run > 1 else 0
+    if plane:
+        split = 1 + max(out.index(loop) for loop in analysis.loops.group_loops)
+    first = split if plane else _apart(analysis, out, split)
     parts = (sizes[first:split] or (1,), sizes[split:])
     starts = [(IMAGES, 0)] * first + [(ROWS, first)] * (split - first)
     starts += [(COLUMNS, split)] * (len(out) - split)
@@ -148,13 +171,15 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     }
     if n_loop is not None:
         axes[n_loop] = OUTPUTS, 0
-    strided = taps.residues.strides()
+    strided = dict(taps.residues.strides())
+    if run > 1 and analysis.overlap is not None:
+        strided[analysis.overlap.loop] = run, PART
     rows, columns = (
         {axes[loop][1]: stride for loop, stride in strided.items() if axes[loop][0] == group}
         for group in (ROWS, COLUMNS)
     )
     positions = known_product(class_sizes(parts[COLUMNS], columns))
-    area = config.block_m * config.block_n
+    area = plane or config.block_m * config.block_n // run
     width = tile_width(positions, config.block_n)
     height = max(1, area // width)
     if not analysis.is_dynamic:
@@ -173,7 +198,42 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
             Group("image" if first else "", sizes[:first]),
         )
     )
-    return _Grid(space, axes, (rows, columns), (height, width))
+    return _Grid(space, axes, (rows, columns), (height, width), run)
+
+
+def _run(analysis: Analysis, config: ConvolutionConfig) -> int:
+    """Outputs of a run: no more than there are along its dimension."""
+    if analysis.overlap is None or analysis.out_channels > 1:
+        return 1
+    size = ops.loop_sizes(analysis.op)[analysis.overlap.loop] or 1
+    return min(config.run, power_of_two(size))
+
+
+def _plane_block(analysis: Analysis, out: Sequence[int], config: ConvolutionConfig) -> int:
+    """Positions of tiles of one channel of one image, whose weights are scalars.
+
+    Args:
+      analysis: the convolution.
+      out: the loops of its result in the image's order, without output channels of a group.
+      config: the configuration; a smaller tile leaves less of its last one empty.
+
+    Returns:
+      0 where channels are innermost, and where every size leaves too much empty.
+    """
+    last = max(out.index(loop) for loop in analysis.loops.group_loops)
+    if analysis.overlap is None or last == len(out) - 1:
+        return 0
+    known, run = ops.loop_sizes(analysis.op), _run(analysis, config)
+    sizes = [
+        -(-(known[loop] or 1) // (run if loop == analysis.overlap.loop else 1))
+        for loop in out[last + 1 :]
+    ]
+    positions, block = known_product(sizes), config.block_m * config.block_n // run
+    while block >= MIN_PLANE_BLOCK:
+        if positions >= MIN_USED * block * -(-positions // block):
+            return block
+        block //= 2
+    return 0
 
 
 def _apart(analysis: Analysis, out: Sequence[int], split: int) -> int:
@@ -210,6 +270,8 @@ def _write_placement(writer: Writer, analysis: Analysis, grid: _Grid, taps: Taps
         writer.line(f"{CLASS} = {pid} % {classes}")
         taps.residues.write(writer)
         pid = f"({pid} // {classes})"
+    if grid.run > 1:
+        writer.line(f"{PART} = 0")
     ordinals = []
     for group, start in (
         (ROWS, f"{pid} // {grid.tiles_per_row}"),
@@ -242,10 +304,18 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
     parts = [(grid.axes[loop], stride) for loop, stride in strides.items() if loop != n_loop]
     writer.line(f"filter_offset = {grid.space.linear_index(parts) or '0'}")
     shape, outputs = f"[{grid.blocks[ROWS]}, {grid.blocks[COLUMNS]}]", analysis.out_channels
-    for output in range(outputs):
+    for output in range(outputs * grid.run):
         writer.line(f"accumulator{output} = tl.zeros({shape}, tl.float32)")
     read = {axis[0] for axis, _ in parts}
-    sizes = (*taps.sizes, analysis.in_channels)
+    sizes = [*taps.sizes, analysis.in_channels]
+    overlap = analysis.overlap if grid.run > 1 else None
+    if overlap is not None:
+        sizes[overlap.tap] = 1
+        ends = not analysis.surrounds[overlap.dim].high
+        if ends and (ops.loop_sizes(analysis.op)[overlap.loop] or 0) % grid.run:
+            size = ops.shape(analysis.image)[overlap.dim]
+            last = f"origin{overlap.dim} + tap{overlap.tap} * {overlap.dilation}"
+            masks.append(f"(({last}) < {size})")
     unrolled = [_is_unrolled(known_product(sizes[level:]), outputs) for level in range(len(sizes))]
     asked = [unrolled[tap] for tap in range(len(taps.sizes))]
     mask_a = [group.mask for group in grid.space.groups] + masks
@@ -253,21 +323,49 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
     tile_b = next((grid.space.groups[n].flat for n in (COLUMNS, ROWS) if n in read), "")
     mask_b = [grid.space.groups[group].mask for group in sorted(read)]
     mask_b += taps.residues.tap_masks(asked, tile=tile_b)
+    a = f"tl.load(elements + ({taps.image_offset('')}){_mask(mask_a)}).to(tl.float32)"
+    b = f"tl.load(weights + ({taps.filter_offset('')}OUTPUT){_mask(mask_b)}).to(tl.float32)"
+    # Elements of a tap are apart by a constant, which an instruction adds to an address.
+    writer.line(f"elements = {tile.image} + image_offset")
+    writer.line(f"weights = {tile.filter} + filter_offset")
     with contextlib.ExitStack() as loops:
         for level, size in enumerate(sizes):
             name = taps.loop_name(level) if level < len(taps.sizes) else "channel"
             trips = f"tl.static_range({size})"
             if not unrolled[level]:
                 trips = f"range({taps.class_sizes[level] if level < len(taps.sizes) else size})"
-            loops.enter_context(writer.indented(f"for {name} in {trips}:"))
+            if overlap is None or level != overlap.tap:
+                loops.enter_context(writer.indented(f"for {name} in {trips}:"))
         taps.write_class_taps(writer)
-        a = f"tl.load({tile.image} + (image_offset + {taps.image_offset('')}){_mask(mask_a)})"
-        writer.line(f"a = {a}.to(tl.float32)")
+        if overlap is not None:
+            _write_run(writer, overlap, analysis.taps[overlap.tap], grid.run, a, b)
+            return
+        writer.line(f"a = {a}")
         for output in range(outputs):
-            offset = f"filter_offset + {taps.filter_offset('')}"
-            offset += f" + {output * apart}" if output else ""
-            writer.line(f"b = tl.load({tile.filter} + ({offset}){_mask(mask_b)}).to(tl.float32)")
+            writer.line(f"b = {b.replace('OUTPUT', f' + {output * apart}' if output else '')}")
             writer.line(f"accumulator{output} += a * b")
+
+
+def _write_run(writer: Writer, overlap: Overlap, taps: int, run: int, a: str, b: str) -> None:
+    """Writes the products of the taps along the dimension of a run.
+
+    Args:
+      writer: gets the lines.
+      overlap: the dimension.
+      taps: taps along it.
+      run: outputs of a run.
+      a: the load of the element that a tap of the first output reads.
+      b: the load of the weight of a tap.
+    """
+    for tap in range(taps):
+        writer.line(f"tap{overlap.tap} = {tap}")
+        writer.line(f"weight{tap} = {b.replace('OUTPUT', '')}")
+    for element in range((run - 1) * overlap.move + taps):
+        readers = [part for part in range(run) if 0 <= element - part * overlap.move < taps]
+        writer.line(f"tap{overlap.tap} = {element}")
+        writer.line(f"a = {a}")
+        for part in readers:
+            writer.line(f"accumulator{part} += a * weight{element - part * overlap.move}")
 
 
 def _is_unrolled(count: int, outputs: int) -> bool:
@@ -275,16 +373,20 @@ def _is_unrolled(count: int, outputs: int) -> bool:
     return count <= MAX_UNROLLED and (outputs == 1 or count * outputs <= MAX_UNROLLED_SUMS)
 
 
-def _write_epilogue(tile: Tile) -> None:
+def _write_epilogue(tile: Tile, grid: _Grid) -> None:
     """Writes the ops around the accumulators, and the stores of the results."""
-    outputs, writer = tile.analysis.out_channels, tile.tiles.body.writer
+    outputs, writer = max(tile.analysis.out_channels, grid.run), tile.tiles.body.writer
     if outputs == 1:
         tile.write_epilogue()
         return
     names = ", ".join(f"accumulator{output}" for output in range(outputs))
+    index = PART if grid.run > 1 else "output"
     writer.line(f"accumulators = ({names})")
-    with writer.indented(f"for output in tl.static_range({outputs}):"):
-        writer.line("accumulator0 = accumulators[output]")
+    with writer.indented(f"for {index} in tl.static_range({outputs}):"):
+        writer.line(f"accumulator0 = accumulators[{index}]")
+        if grid.run > 1:
+            group = ROWS if any(PART in s for s in grid.strides[ROWS].values()) else COLUMNS
+            write_positions(writer, grid.space, group, "", grid.strides[group])
         tile.write_epilogue()
 
 

@@ -76,6 +76,11 @@ SLIDING_ELEMENTS = 4
 on an H200 3x3 by channel of 6x512x64x64 f16 took 71 us with 16 of them, 73 with 8, 39 with 4 and 42
 with 2; 7x7 of 30x256x64x64 bf16 806, 755, 422 and 412."""
 
+RUN, LONG_RUN = 4, 8
+"""Adjacent outputs of a thread whose taps overlap, and those of `LONG_TAPS` or more taps."""
+
+LONG_TAPS = 5
+
 DIRECT_WARPS_PER_SM = 16
 """Warps of an SM that hide the latency of loads: four for each of its schedulers, an estimate."""
 
@@ -216,9 +221,10 @@ def configs(problem: ConvolutionProblem, target: Target) -> list[ConvolutionConf
     """The configurations that the tuner measures."""
     if problem.is_direct:
         default = _direct_config(problem, target)
+        runs = (1, RUN, LONG_RUN) if problem.overlapping_taps > 1 else (1,)
         others = [
-            ConvolutionConfig(rows, MAX_COLUMNS, 1, warps, 1)
-            for rows, warps in itertools.product((4, 8, 16), WARPS)
+            ConvolutionConfig(rows * run, MAX_COLUMNS, 1, warps, 1, run=run)
+            for rows, warps, run in itertools.product((4, 8, 16), WARPS, runs)
         ]
         return list(dict.fromkeys([default, *others]))
     found = []
@@ -252,10 +258,17 @@ def _direct_config(problem: ConvolutionProblem, target: Target) -> ConvolutionCo
         each = min(each, SLIDING_ELEMENTS)
     while each > 1 and each * problem.out_channels > MAX_DIRECT_ACCUMULATORS:
         each //= 2
-    while each > 1 and elements < each * gpu.warp_size * gpu.num_sms * DIRECT_WARPS_PER_SM:
-        each //= 2
-    tile = each * gpu.warp_size * warps
-    return ConvolutionConfig(max(1, tile // MAX_COLUMNS), min(tile, MAX_COLUMNS), 1, warps, 1)
+    run = 1
+    if problem.overlapping_taps > 1:
+        run = LONG_RUN if problem.overlapping_taps >= LONG_TAPS else RUN
+    while each * run > 1 and (
+        elements < each * run * gpu.warp_size * gpu.num_sms * DIRECT_WARPS_PER_SM
+    ):
+        each, run = (each // 2, run) if each > 1 else (each, run // 2)
+    tile = each * run * gpu.warp_size * warps
+    return ConvolutionConfig(
+        max(1, tile // MAX_COLUMNS), min(tile, MAX_COLUMNS), 1, warps, 1, run=run
+    )
 
 
 def clamp_block_n(config: ConvolutionConfig, out_channels: int) -> ConvolutionConfig:

@@ -41,7 +41,8 @@ def write_positions(
       writer: gets the lines.
       space: the iteration space.
       group: index of the group.
-      ordinals: the ordinals of the positions, of one class where there are any.
+      ordinals: the ordinals of the positions, of one class where there are any; empty where they
+        were written before, for another class.
       strides: the axes that residue classes divide.
 
     Returns:
@@ -53,7 +54,8 @@ def write_positions(
         writer.write(space.inside(group))
         return {}
     tile, sizes = f"{own.flat}_tile", class_sizes(own.sizes, strides)
-    writer.line(f"{tile} = {ordinals}")
+    if ordinals:
+        writer.line(f"{tile} = {ordinals}")
     flat, masks, places = "", [f"({tile} < {product_text(sizes)})"], {}
     for axis, size in enumerate(own.sizes):
         inner = known_product(sizes[axis + 1 :])

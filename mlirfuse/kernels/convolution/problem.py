@@ -54,6 +54,8 @@ class ConvolutionProblem(Problem):
       narrow_filter: whether the filter has rows of input channels that are not aligned for
         vectorized loads, unless it is copied.
       slides: whether there are groups, and taps move along the innermost dimension of the image.
+      overlapping_taps: taps of a group of one output channel that read each element for different
+        outputs of a run, along a dimension of the image; 1 where there is no such dimension.
     """
 
     pixels: int
@@ -66,6 +68,7 @@ class ConvolutionProblem(Problem):
     groups: int = 1
     narrow_filter: bool = False
     slides: bool = False
+    overlapping_taps: int = 1
 
     SIZES: ClassVar[tuple[str, ...]] = ("pixels", "out_channels", "in_channels", "taps")
 
@@ -102,4 +105,10 @@ class ConvolutionConfig(MatmulConfig):
 
     `block_m` counts output pixels, `block_n` output channels, `block_k` input channels of a tap, or
     of several taps where a tap has few. No kernel has `split_k` or `weight_streaming`.
+
+    Attributes:
+      run: adjacent outputs that a thread of the direct kernel computes from elements that it loads
+        once; `block_m` times `block_n` counts all outputs of a tile.
     """
+
+    run: int = 1

@@ -36,7 +36,44 @@ def log1p(x):
 
 
 @triton.jit
+def _near_one(rest):
+    """log(1 + rest) of rests up to `NEAR`, wrong by 2e-7 of it."""
+    return rest * (1.0 - rest * (0.5 - rest * (1.0 / 3.0 - rest * 0.25)))
+
+
+NEAR = tl.constexpr(0.03)
+"""Distances from one up to which the fast logarithm, wrong by 2^-22 around one, is not taken: it is
+wrong by 6e-6 of the result outside of them."""
+
+
+@triton.jit
+def short_log2(x):
+    """Binary logarithm of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most.
+
+    Triton's takes 27 instructions on NVIDIA's GPUs, this one 13. The fast one takes subnormal
+    numbers for zeros.
+    """
+    rest, small = x - 1.0, x < 1.1754943508222875e-38
+    far = libdevice.fast_log2f(tl.where(small, x * 16777216.0, x)) - tl.where(small, 24.0, 0.0)
+    return tl.where(tl.abs(rest) < NEAR, _near_one(rest) * 1.4426950408889634, far)
+
+
+@triton.jit
+def short_log(x):
+    """Logarithm of f32, as `short_log2`."""
+    rest = x - 1.0
+    far = short_log2(x) * 0.6931471805599453
+    return tl.where(tl.abs(rest) < NEAR, _near_one(rest), far)
+
+
+@triton.jit
+def short_log10(x):
+    """Decimal logarithm of f32, as `short_log2`."""
+    return short_log(x) * 0.4342944819032518
+
+
+@triton.jit
 def short_log1p(x):
-    """Logarithm of the sum with one, of f32: as `short_expm1`."""
-    near = x * (1.0 - x * (0.5 - x * (1.0 / 3.0)))
-    return tl.where(tl.abs(x) < 0.01, near, tl.log2(1.0 + x) * 0.6931471805599453)
+    """Logarithm of the sum with one, of f32, as `short_log2`."""
+    far = libdevice.fast_log2f(1.0 + x) * 0.6931471805599453
+    return tl.where(tl.abs(x) < NEAR, _near_one(x), far)

@@ -10,7 +10,7 @@ from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import MAX_WARPS, gpu_of
 from mlirfuse.kernels.sort.analysis import block_columns, packed_bits
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
-from mlirfuse.kernels.sort.runs import runs_of_chunks
+from mlirfuse.kernels.sort.runs import first_candidates, runs_of_chunks
 from mlirfuse.targets.base import Target
 
 ELEMENTS_PER_THREAD = 8
@@ -193,16 +193,23 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     gpu, chunk = gpu_of(target), config.chunk_columns
     runs = runs_of_chunks(problem.columns, chunk, problem.count)
     ctas, network, networks, total = problem.rows * runs.count, chunk, 1.0, 0.0
+    bits = packed_bits(problem.element_bits, chunk)
     if tile := config.tile_columns:
-        # The first two tiles, and in the end; in between as often as a tile of candidates is new,
-        # of which an element in random order is one with the probability of count / (its index).
-        network, kept = 2 * tile, power_of_two(runs.length)
-        networks = 2 + runs.length * math.log(chunk / network) / (tile - kept + 1)
+        kept, passes = power_of_two(runs.length), 1
+        if few := first_candidates(runs.length, tile):
+            # The least elements of all tiles, and the candidates, which another pass finds.
+            network, passes = tile, 2
+            last = Network(few, runs.length, ctas, config.num_warps)
+            total = _network_cycles(last, bits, target)
+        else:
+            # The first two tiles, and in the end; in between as often as a tile of candidates is
+            # new: an element in random order is one with the probability of count / (its index).
+            network = 2 * tile
+            networks = 2 + runs.length * math.log(chunk / network) / (tile - kept + 1)
         resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
         waves = -(-ctas * config.num_warps // resident)
-        total = waves * chunk / tile * TILE_CYCLES
+        total += waves * passes * chunk / tile * TILE_CYCLES
     tiles = Network(network, runs.length, ctas, config.num_warps)
-    bits = packed_bits(problem.element_bits, network)
     total += networks * _network_cycles(tiles, bits, target)
     wide = packed_bits(problem.element_bits, problem.columns) > 32
     probe = PROBE_CYCLES * (WIDE if wide else 1)

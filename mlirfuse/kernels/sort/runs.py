@@ -9,6 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlirfuse.kernels.codegen.iteration_space import power_of_two
+
+CANDIDATES = 4
+"""Elements of a tile for each selected one from which the least elements of tiles make a limit, and
+candidates that a short network sorts."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Runs:
@@ -40,3 +46,12 @@ def runs_of_chunks(columns: int, chunk: int, kept: int) -> Runs:
     """The sorted chunks of a row, of which the first elements are kept."""
     count = -(-columns // chunk)
     return Runs(count, min(chunk, kept), min(columns - (count - 1) * chunk, kept))
+
+
+def first_candidates(count: int, tile: int) -> int:
+    """Candidates for so many first elements of a chunk that the least elements of tiles leave.
+
+    0 where these are too many for a limit.
+    """
+    candidates = CANDIDATES * max(2, power_of_two(count))
+    return candidates if candidates <= tile else 0

@@ -1,11 +1,15 @@
 """Selects the first elements of long chunks: a CTA walks along its chunk, and keeps candidates.
 
-    for each tile: candidates += elements before the last of the first ones so far
+    for each tile: least = minimum(least, tile), element by element
+    limit = the last of the first elements of `least`
+    for each tile: candidates += elements up to the limit
                    where there are more than a tile has: candidates = the first of them
 
-Of a chunk in random order only the first tiles have many candidates, and the network that sorts
-them runs twice; it runs for each tile where elements are in the opposite order. Candidates are in
-memory of the CTA's own, behind the results, from where the network loads them.
+The elements of `least` are of the chunk: as many as are selected are not behind the limit. Of a
+chunk in random order few others are, and the network that sorts a tile runs once, and one of few
+elements at the end. Where many elements of a chunk are selected the limit is lowered only by the
+candidates. These are in memory of the CTA's own, behind the results, from where the network loads
+them.
 """
 
 from __future__ import annotations
@@ -18,7 +22,7 @@ from mlirfuse.kernels.plan import Extent, Plan, Program
 from mlirfuse.kernels.sort.analysis import SortAnalysis, index_bits, packed_bits
 from mlirfuse.kernels.sort.bitonic import loaded_keys
 from mlirfuse.kernels.sort.problem import SortConfig
-from mlirfuse.kernels.sort.runs import Runs
+from mlirfuse.kernels.sort.runs import Runs, first_candidates
 from mlirfuse.structured.ir import ops
 
 ENTRY = "sort_selection_kernel"
@@ -68,37 +72,47 @@ def _lines(analysis: SortAnalysis, config: SortConfig, runs: Runs, kind: str) ->
             f"row = tl.program_id(0) // {runs.count} + tl.arange(0, 1)[:, None]",
             f"chunk = tl.program_id(0) % {runs.count}",
             f"candidates = y1 + tl.program_id(0).to(tl.int64) * {2 * tile}",
-            f"slot = tl.arange(0, {2 * tile})[None, :]",
             f"place = tl.arange(0, {kept})[None, :]",
             f"limit = tl.full([1, 1], {most}, tl.int{kind[1:]})",
             "filled = tl.program_id(0) * 0",
         ]
     )
-    first = [
-        "tl.debug_barrier()",
-        f"held = tl.load(candidates + slot, mask=slot < filled, other={most})",
-        f"best = ~tl.topk(~held, {kept})",
+    keys = [
+        f"column = chunk * {chunk} + start + tl.arange(0, {tile})[None, :]",
+        *loaded_keys(analysis),
+        f"packed = key.to(tl.int{kind[1:]}) * {1 << index_bits(analysis.columns)} + column",
     ]
+    last = f"tl.sum(tl.where(place == {runs.length - 1}, best, 0), 1, keep_dims=True)"
+    few = first_candidates(runs.length, tile)
+    if few:
+        writer.line(f"least = tl.full([1, {tile}], {most}, tl.int{kind[1:]})")
+        with writer.indented(f"for start in range(0, {chunk}, {tile}):"):
+            writer.write(keys)
+            writer.line(f"least = tl.minimum(least, tl.where(inside, packed, {most}))")
+        writer.write([f"best = ~tl.topk(~least, {kept})", f"limit = {last}"])
     with writer.indented(f"for start in range(0, {chunk}, {tile}):"):
-        writer.line(f"column = chunk * {chunk} + start + tl.arange(0, {tile})[None, :]")
-        writer.write(loaded_keys(analysis))
-        scale = 1 << index_bits(analysis.columns)
-        writer.line(f"packed = key.to(tl.int{kind[1:]}) * {scale} + column")
-        writer.line("candidate = (inside & (packed < limit)).to(tl.int32)")
+        writer.write(keys)
+        writer.line("candidate = (inside & (packed <= limit)).to(tl.int32)")
         writer.line("count = tl.sum(candidate)")
         with writer.indented("if count > 0:"):
             writer.line("free = filled + tl.cumsum(candidate, 1) - 1")
             writer.line("tl.store(candidates + free, packed, mask=candidate > 0)")
             writer.line("filled += count")
             with writer.indented(f"if filled > {tile}:"):
-                writer.write(first)
+                writer.write(["tl.debug_barrier()", *_first(2 * tile, kept, most)])
                 # All threads have loaded before any stores in the same place.
                 writer.line("tl.debug_barrier()")
                 writer.line("tl.store(candidates + place, best)")
                 writer.line(f"filled = tl.minimum(filled, {kept})")
-                last = f"tl.where(place == {runs.length - 1}, best, 0)"
-                writer.line(f"limit = tl.sum({last}, 1, keep_dims=True)")
-    writer.write(first)
+                writer.line(f"limit = {last}")
+    writer.line("tl.debug_barrier()")
+    if few:
+        with writer.indented(f"if filled <= {few}:"):
+            writer.write(_first(few, kept, most))
+        with writer.indented("else:"):
+            writer.write(_first(2 * tile, kept, most))
+    else:
+        writer.write(_first(2 * tile, kept, most))
     writer.write(
         [
             f"length = tl.where(chunk < {runs.count - 1}, {runs.length}, {runs.last})",
@@ -107,3 +121,12 @@ def _lines(analysis: SortAnalysis, config: SortConfig, runs: Runs, kind: str) ->
         ]
     )
     return writer.lines
+
+
+def _first(slots: int, kept: int, most: int) -> list[str]:
+    """The lines that take the first elements of candidates, of so many at most."""
+    slot = f"tl.arange(0, {slots})[None, :]"
+    return [
+        f"held{slots} = tl.load(candidates + {slot}, mask={slot} < filled, other={most})",
+        f"best = ~tl.topk(~held{slots}, {kept})",
+    ]
