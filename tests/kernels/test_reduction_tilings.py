@@ -469,6 +469,23 @@ def test_splits_of_few_rows_fill_the_device(rows, columns, run):
     assert tiles * config.splits >= TARGET.gpu.num_sms
 
 
+@pytest.mark.parametrize(("columns", "reads", "each"), [(885529, 2, 8), (1000000, 2, 16)])
+def test_rows_that_are_loaded_one_by_one_have_more_threads(columns, reads, each):
+    """Eight elements of two tensors each, where vectors have sixteen."""
+    config = heuristics.default_config(
+        ReductionProblem(7, columns, "arith.addf", reads, 0, operand_bits=32), TARGET
+    )
+    assert config.block_columns == 2048
+    assert config.block_columns == each * config.num_warps * TARGET.gpu.warp_size
+
+
+@pytest.mark.parametrize(("bits", "ctas"), [(16, 1), (32, 2)])
+def test_two_tensors_of_16_bits_take_the_registers_of_one(bits, ctas):
+    problem = ReductionProblem(2048, 32768, "arith.addf arith.addf", 2, 2, operand_bits=bits)
+    config = heuristics.default_config(problem, TARGET)
+    assert config.max_columns_per_cta * ctas == 32768
+
+
 @pytest.mark.parametrize(("rows", "columns"), [(43264, 8), (102400, 16), (1 << 15, 4)])
 def test_contiguous_rows_of_few_columns_have_threads_of_few_elements(rows, columns):
     problem = ReductionProblem(rows, columns, "arith.addf", 1, 1, contiguous_rows=rows)

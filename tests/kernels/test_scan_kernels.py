@@ -85,6 +85,29 @@ def test_segments(interpreter, short_segments, shape, axis, after):
 
 
 @needs_triton
+@pytest.mark.parametrize(
+    ("combine", "shape", "axis", "segments", "pipelined"),
+    [
+        ("add", (2, 1111), 1, 5, False),
+        ("add", (2, 1111), 1, 1, True),
+        ("logaddexp", (2, 1111), 1, 5, True),
+        ("add", (4200, 3), 0, 5, True),
+    ],
+)
+def test_loads_of_split_scans_are_not_pipelined(
+    monkeypatch, combine, shape, axis, segments, pipelined
+):
+    """There are as many CTAs as the device holds; with functions a pipeline is faster."""
+    lanes = 1 if axis == 1 else 4
+    config = ScanConfig(64, lanes, 1, segments)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+    with ir.Context():
+        _, (plan,) = planned(scan_text(shape, axis, combine, "f32"), "scan")
+        stages = [step.program.num_stages for step in plan.kernels()]
+    assert stages == [3 if pipelined else 1] * (2 if segments > 1 else 1)
+
+
+@needs_triton
 @pytest.mark.parametrize("reversed", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.sort import heuristics
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
+from mlirfuse.kernels.sort.runs import first_candidates
 from mlirfuse.structured.recognize import orders
 
 pytestmark = needs_triton
@@ -112,6 +113,53 @@ def test_candidates_of_ordered_rows(interpreter, selection, steps, descending):
     x = np.broadcast_to(steps(72).astype(np.float32), case.shape).copy()
     (found,) = run(interpreter, sort_text.text(case), "sort", [x], [case.result])
     np.testing.assert_array_equal(found, sort_text.expected(case, x))
+
+
+@pytest.fixture
+def limited(monkeypatch):
+    """Chunks of three tiles of 32 elements each, whose least ones are more than those selected."""
+    config = SortConfig(1, 1, 96, 2, tile_columns=32)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((2, 333), count=4, descending=True),
+        Case((197, 2), 0, count=3, element="f16"),
+        Case((1, 193), count=8, element="bf16", descending=True),
+        Case((197,), count=2, element="i32"),
+    ],
+    ids=str,
+)
+def test_limits_of_least_elements(interpreter, limited, case):
+    check(interpreter, case)
+
+
+@pytest.mark.parametrize("count", [2, 8])
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        np.arange,
+        np.zeros,
+        lambda n: -np.arange(n),
+        lambda n: np.arange(n) % 32,
+        lambda n: np.full(n, np.inf),
+    ],
+)
+def test_limits_of_ordered_rows(interpreter, limited, drawn, count):
+    """Many candidates, where the first elements are all in one part of the chunk, and few."""
+    case = Case((2, 180), count=count)
+    x = np.broadcast_to(np.asarray(drawn(180), np.float32), case.shape).copy()
+    (found,) = run(interpreter, sort_text.text(case), "sort", [x], [case.result])
+    np.testing.assert_array_equal(found, sort_text.expected(case, x))
+
+
+@pytest.mark.parametrize(
+    ("count", "tile", "candidates"), [(8, 256, 32), (5, 32, 32), (1, 8, 8), (9, 32, 0)]
+)
+def test_candidates_of_a_short_network(count, tile, candidates):
+    assert first_candidates(count, tile) == candidates
 
 
 @pytest.mark.parametrize("number", range(8))

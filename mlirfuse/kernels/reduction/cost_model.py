@@ -17,6 +17,8 @@ from __future__ import annotations
 import dataclasses
 
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.matmul.cost_model import vector_bytes
+from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.kernels.reduction.distribution import Distribution
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 from mlirfuse.targets.base import GpuDevice, Target
@@ -82,6 +84,12 @@ class Load:
     instructions: int
     iterations: int = 0
     waits: float
+
+
+def loads_scalars(problem: ReductionProblem) -> bool:
+    """Whether contiguous rows of several tensors have no loads of whole vectors."""
+    aligned = vector_bytes(problem.columns, problem.operand_bits) == VECTOR_BYTES
+    return problem.reads > 1 and problem.contiguous_rows == 1 and not aligned
 
 
 def resident_ctas(threads: int, registers: int, gpu: GpuDevice) -> int:

@@ -198,9 +198,7 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
         kept, passes = power_of_two(runs.length), 1
         if few := first_candidates(runs.length, tile):
             # The least elements of all tiles, and the candidates, which another pass finds.
-            network, passes = tile, 2
-            last = Network(few, runs.length, ctas, config.num_warps)
-            total = _network_cycles(last, bits, target)
+            network, networks, passes = few, 2.0, 2
         else:
             # The first two tiles, and in the end; in between as often as a tile of candidates is
             # new: an element in random order is one with the probability of count / (its index).

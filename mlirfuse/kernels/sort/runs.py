@@ -12,8 +12,8 @@ import dataclasses
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 
 CANDIDATES = 4
-"""Elements of a tile for each selected one from which the least elements of tiles make a limit, and
-candidates that a short network sorts."""
+"""Least elements of parts of a chunk for each selected one, which make a limit, and candidates that
+a short network sorts."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

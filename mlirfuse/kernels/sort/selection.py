@@ -1,15 +1,15 @@
 """Selects the first elements of long chunks: a CTA walks along its chunk, and keeps candidates.
 
     for each tile: least = minimum(least, tile), element by element
-    limit = the last of the first elements of `least`
+    limit = the last of the first elements of `least`, of which each is the least one of a part
     for each tile: candidates += elements up to the limit
                    where there are more than a tile has: candidates = the first of them
 
 The elements of `least` are of the chunk: as many as are selected are not behind the limit. Of a
-chunk in random order few others are, and the network that sorts a tile runs once, and one of few
-elements at the end. Where many elements of a chunk are selected the limit is lowered only by the
-candidates. These are in memory of the CTA's own, behind the results, from where the network loads
-them.
+chunk in random order few others are, and both networks that run have few elements: the unrolled
+steps of one of a tile are more than the instruction cache of an SM holds. Where many elements of a
+chunk are selected, only the candidates lower the limit. These are in memory of the CTA's own,
+behind the results, from where the network loads them.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _lines(analysis: SortAnalysis, config: SortConfig, runs: Runs, kind: str) ->
             f"chunk = tl.program_id(0) % {runs.count}",
             f"candidates = y1 + tl.program_id(0).to(tl.int64) * {2 * tile}",
             f"place = tl.arange(0, {kept})[None, :]",
-            f"limit = tl.full([1, 1], {most}, tl.int{kind[1:]})",
             "filled = tl.program_id(0) * 0",
+            f"limit = filled.to(tl.int{kind[1:]}) + {most}",
         ]
     )
     keys = [
@@ -82,18 +82,22 @@ def _lines(analysis: SortAnalysis, config: SortConfig, runs: Runs, kind: str) ->
         *loaded_keys(analysis),
         f"packed = key.to(tl.int{kind[1:]}) * {1 << index_bits(analysis.columns)} + column",
     ]
-    last = f"tl.sum(tl.where(place == {runs.length - 1}, best, 0), 1, keep_dims=True)"
+    # A number: a tile would have a layout of the network, which all tiles then are converted to.
+    last = f"tl.sum(tl.sum(tl.where(place == {runs.length - 1}, best, 0), 1), 0)"
+    last = f"{last}.to(tl.int{kind[1:]})"
     few = first_candidates(runs.length, tile)
     if few:
         writer.line(f"least = tl.full([1, {tile}], {most}, tl.int{kind[1:]})")
         with writer.indented(f"for start in range(0, {chunk}, {tile}):"):
             writer.write(keys)
             writer.line(f"least = tl.minimum(least, tl.where(inside, packed, {most}))")
+        parts = f"tl.reshape(least, [1, {tile // few}, {few}])"
+        writer.line(f"least = tl.reduce({parts}, 1, library.lesser)")
         writer.write([f"best = ~tl.topk(~least, {kept})", f"limit = {last}"])
     with writer.indented(f"for start in range(0, {chunk}, {tile}):"):
         writer.write(keys)
         writer.line("candidate = (inside & (packed <= limit)).to(tl.int32)")
-        writer.line("count = tl.sum(candidate)")
+        writer.line("count = tl.sum(tl.sum(candidate, 1), 0)")
         with writer.indented("if count > 0:"):
             writer.line("free = filled + tl.cumsum(candidate, 1) - 1")
             writer.line("tl.store(candidates + free, packed, mask=candidate > 0)")
