@@ -107,6 +107,64 @@ def test_loads_of_split_scans_are_not_pipelined(
     assert stages == [3 if pipelined else 1] * (2 if segments > 1 else 1)
 
 
+COUNTED = """
+#id = affine_map<(r, c) -> (r, c)>
+util.func public @main(%x: tensor<3x700xf32>) -> tensor<3x700xi64> {
+  %zero = arith.constant 0.0 : f32
+  %start = arith.constant INIT : i64
+  %e = tensor.empty() : tensor<3x700xi64>
+  %m = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]}
+      ins(%x : tensor<3x700xf32>) outs(%e : tensor<3x700xi64>) {
+  ^bb0(%a: f32, %o: i64):
+    %t = arith.cmpf ogt, %a, %zero : f32
+    %i = CAST : i1 to i32
+    %w = arith.extsi %i : i32 to i64
+    linalg.yield %w : i64
+  } -> tensor<3x700xi64>
+  %s = tensor.empty() : tensor<3xi64>
+  %f = linalg.fill ins(%start : i64) outs(%s : tensor<3xi64>) -> tensor<3xi64>
+  %y:2 = iree_linalg_ext.scan dimension(1) inclusive(true)
+      ins(%m : tensor<3x700xi64>) outs(%e, %f : tensor<3x700xi64>, tensor<3xi64>) {
+  ^bb0(%p: i64, %q: i64):
+    %r = COMBINE %p, %q : i64
+    iree_linalg_ext.yield %r : i64
+  } -> tensor<3x700xi64>, tensor<3xi64>
+  util.return %y#0 : tensor<3x700xi64>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize("segments", [1, 5])
+@pytest.mark.parametrize(
+    ("cast", "combine", "init", "narrow"),
+    [
+        ("arith.extui %t", "arith.addi", "0", True),
+        ("arith.extsi %t", "arith.addi", "0", True),
+        ("arith.extui %t", "arith.muli", "1", False),
+        ("arith.fptosi %a", "arith.addi", "0", False),
+    ],
+)
+def test_truths_are_counted_in_32_bits(
+    interpreter, monkeypatch, cast, combine, init, narrow, segments
+):
+    config = ScanConfig(64, 1, 1, segments)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+    text = COUNTED.replace("CAST", cast).replace("COMBINE", combine).replace("INIT", init)
+    text = text.replace("%a : i1 to i32", "%a : f32 to i32")
+    with ir.Context():
+        _, (plan,) = planned(text, "scan")
+        sources = [step.program.source for step in plan.kernels()]
+        kinds = [program.scratch_types for program in plan.kernels()[:-1]]
+    assert all(("]).to(tl.int32)\n" in source) == narrow for source in sources)
+    assert kinds == ([("i32" if narrow else "i64",)] if segments > 1 else [])
+    x = draw((3, 700), "f32", spread=9.0)
+    (found,) = run(interpreter, text, "scan", [x], [x.shape])
+    numbers = np.trunc(x) if "fptosi" in cast else (x > 0) * (-1 if "extsi" in cast else 1)
+    exact = np.cumprod if combine == "arith.muli" else np.cumsum
+    np.testing.assert_array_equal(found, exact(numbers.astype(np.int64), axis=1))
+
+
 @needs_triton
 @pytest.mark.parametrize("reversed", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])

@@ -65,8 +65,8 @@ def scalar_expression(
       op: the op.
       operands: names of its operands.
       types: element types in Triton's spelling; f16 may be computed in f32.
-      short: whether all results of the kernel are rounded to 16 bits or less; a result of f16 or
-        bf16 that is not computed in f32 is rounded in any case.
+      short: whether all results of the kernel are rounded to 16 bits or less; an op of f16 or bf16
+        has short forms in any case.
       gluon: whether the kernel is Gluon's.
       large: whether a thread has many elements of a tile.
 
@@ -108,7 +108,8 @@ def scalar_expression(
     narrow = types[kind] != "tl.float32" and (
         kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
     )
-    if narrow or (short and types[kind] == "tl.float32"):
+    # A result of 16 bits may be kept in f32, but the program has rounded it.
+    if narrow or ((short or kind in HALVES) and types[kind] == "tl.float32"):
         form = SHORT.get(op.name, form)
         if kind == "f16" and not gluon:
             form = SHORT_OF_HALVES.get(op.name, form)

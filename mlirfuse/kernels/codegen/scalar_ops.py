@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from iree.compiler import ir
 
+from mlirfuse.builders.numbers import HALVES
 from mlirfuse.kernels.codegen.element_types import TYPES, Unsupported, literal
 from mlirfuse.kernels.codegen.index_ranges import IndexRanges
 from mlirfuse.kernels.codegen.scalar_expressions import (
@@ -37,7 +38,8 @@ class Body:
     Attributes:
       writer: the lines of the kernel.
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
-      short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do.
+      short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do, as
+        they do for ops of f16 and bf16.
       layout: layout of the tiles, where the lines are Gluon's; empty for Triton.
       large: whether a thread has many elements of a tile, as in the epilogue of a contraction.
       outer: names of scalars that bodies read from outside of their ops.
@@ -177,9 +179,10 @@ class Body:
         return f"library.byte({start}, {low!r}, {high!r})"
 
     def _is_short(self, op: ir.Operation) -> bool:
-        """Whether an op is computed in f32 for results of 16 bits or less."""
-        kinds = [self.types.get(str(value.type)) for value in op.results]
-        return self.short and kinds == ["tl.float32"]
+        """Whether an op is computed in f32, and its result or all results have 16 bits or less."""
+        kinds = [str(value.type) for value in op.results]
+        narrow = self.short or (len(kinds) == 1 and kinds[0] in HALVES)
+        return narrow and [self.types.get(kind) for kind in kinds] == ["tl.float32"]
 
     def _power(self, op: ir.Operation, operands: Sequence[str]) -> str:
         """A power with a whole exponent: products where it is a small constant."""

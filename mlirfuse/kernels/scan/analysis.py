@@ -166,3 +166,27 @@ def problem_of(analysis: ScanAnalysis) -> ScanProblem:
     bits = max(map(ops.element_bits, analysis.results))
     outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
     return ScanProblem(outer, sizes[axis], inner, bits)
+
+
+def counts_truths(analysis: ScanAnalysis) -> bool:
+    """Whether a scan adds up truth values that were cast to integers: sums are at most its size."""
+    scan = analysis.scan
+    added = [name for name in ops.scalar_names(scan) if not name.endswith(".yield")]
+    if added != ["arith.addi"] or ops.constant(scan.operands[2]) != 0:
+        return False
+    value = scan.operands[0]
+    while (made := ops.defining_op(value)) is not None and ops.is_elementwise(made):
+        scalar = list(ops.body(made).operations)[-1].operation.operands[0]
+        while (cast := ops.defining_op(scalar)) is not None:
+            if cast.name not in ("arith.extsi", "arith.extui"):
+                return False
+            scalar = cast.operands[0]
+            if str(scalar.type) == "i1":
+                return True
+        if not isinstance(scalar.owner, ir.Block) or len(made.results) != 1:
+            return False
+        number = [*ops.body(made).arguments].index(scalar)
+        if number >= ops.num_inputs(made):
+            return False
+        value = ops.inputs(made)[number]
+    return False

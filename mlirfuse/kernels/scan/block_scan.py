@@ -20,7 +20,7 @@ from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.scalar_ops import Body
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.kernels.scan.analysis import SHARED, ScanAnalysis, problem_of
+from mlirfuse.kernels.scan.analysis import SHARED, ScanAnalysis, counts_truths, problem_of
 from mlirfuse.kernels.scan.problem import ScanConfig
 from mlirfuse.kernels.scan.scan_tile import MIN_SCANNED, ScanTile
 from mlirfuse.structured.ir import ops
@@ -106,8 +106,15 @@ class _Kernel:
     @property
     def _scratch_type(self) -> str:
         """The element type of totals in scratch memory; empty where it holds none."""
-        kind = WIDE.get(ops.element_type(self.analysis.scan.results[0]), "")
-        return _SCRATCH_TYPES.get(kind, "")
+        return _SCRATCH_TYPES.get(self.kind, "")
+
+    @property
+    def kind(self) -> str:
+        """The type that is accumulated: 32 bits where sums of truth values have 64."""
+        found = WIDE.get(ops.element_type(self.analysis.scan.results[0]), "")
+        if found == "tl.int64" and self.columns < MAX_INDEX and counts_truths(self.analysis):
+            return "tl.int32"
+        return found
 
     @property
     def spread(self) -> bool:
@@ -213,8 +220,7 @@ class _Kernel:
             fill = literal(initial, ops.element_type(value), body.types)
             box = demand.box(index, starts, rest, sizes)
             found = demand.chosen(box, ALWAYS, (value, shifted), fill)
-        kind = WIDE[ops.element_type(value)]
-        return tiles.body.name(f"tl.broadcast_to({found}, {self.tile.shape}).to({kind})")
+        return tiles.body.name(f"tl.broadcast_to({found}, {self.tile.shape}).to({self.kind})")
 
     def scans(self, before: Plan | None) -> Plan:
         """The kernel that writes the results.
@@ -224,7 +230,7 @@ class _Kernel:
         """
         tiles = self.tiles()
         writer = tiles.body.writer
-        kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
+        kind = self.kind
         segmented, whole = before is not None, self.blocks == 1
         if segmented:
             writer.write(self._prefix(kind))
@@ -269,7 +275,7 @@ class _Kernel:
     def _results(self, tiles: Tiles, carried: str) -> str:
         """Scans a block and writes the results; returns the elements that it reaches last."""
         demand = Demand(tiles, self.analysis.group)
-        kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
+        kind = self.kind
         elements = self.scanned(tiles, demand)
         scanned, last = self.tile.scanned(tiles.body, elements, kind, carried)
         demand.define(self.analysis.scan.results[0], self.index(self.analysis.index), scanned)
@@ -304,7 +310,7 @@ class _Kernel:
         """The kernel that combines the elements of each segment but the last."""
         tiles = self.tiles()
         writer = tiles.body.writer
-        kind = WIDE[ops.element_type(self.analysis.scan.results[0])]
+        kind = self.kind
         writer.line(f"carry = tl.zeros({self.tile.lane_shape}, {kind})")
         per_segment = self.blocks_per_segment
         writer.line(f"first = tl.program_id(1) * {per_segment}")
