@@ -209,3 +209,47 @@ def with_values(case):
   return %v, %i : {result}, {indices}"""
     made = text(case).replace(f"\n  return %i : {indices}", gather)
     return made.replace(f"-> {indices} {{\n  %true", f"-> ({result}, {indices}) {{\n  %true")
+
+
+def text_with_users(case, other="f32"):
+    """The module: x, y -> the indices as i64, and with them the elements of x and of y."""
+    rank, axis = len(case.shape), case.axis
+    loops = ", ".join(f"d{n}" for n in range(rank))
+    same = f"affine_map<({loops}) -> ({loops})>"
+    iterators = ", ".join(['"parallel"'] * rank)
+    wide = tensor(case.result, "i64")
+    places = "\n    ".join(f"%d{n} = linalg.index {n} : index" for n in range(rank))
+    at = ", ".join("%k" if n == axis else f"%d{n}" for n in range(rank))
+
+    def gathered(name, source, element):
+        made, read = tensor(case.result, element), tensor(case.shape, element)
+        return f"""
+  {name}e = tensor.empty() : {made}
+  {name} = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{iterators}]}}
+      ins(%wide : {wide}) outs({name}e : {made}) {{
+  ^bb0(%a: i64, %o: {element}):
+    {places}
+    %k = arith.index_cast %a : i64 to index
+    %c = tensor.extract {source}[{at}] : {read}
+    linalg.yield %c : {element}
+  }} -> {made}"""
+
+    kinds = [wide, tensor(case.result, case.element), tensor(case.result, other)]
+    head, _end = text(case).rsplit("  return", 1)
+    given = f"%arg: {tensor(case.shape, case.element)}"
+    assert f"({given}) -> {tensor(case.result, 'i32')}" in head
+    head = head.replace(
+        f"({given}) -> {tensor(case.result, 'i32')}",
+        f"({given}, %other: {tensor(case.shape, other)}) -> ({', '.join(kinds)})",
+    )
+    return f"""{head}
+  %widee = tensor.empty() : {wide}
+  %wide = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{iterators}]}}
+      ins(%i : {tensor(case.result, "i32")}) outs(%widee : {wide}) {{
+  ^bb0(%a: i32, %o: i64):
+    %c = arith.extsi %a : i32 to i64
+    linalg.yield %c : i64
+  }} -> {wide}{gathered("%v", "%arg", case.element)}{gathered("%u", "%other", other)}
+  return %wide, %v, %u : {", ".join(kinds)}
+}}
+"""

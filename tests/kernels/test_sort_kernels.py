@@ -52,6 +52,34 @@ def test_shapes(interpreter, case):
     check(interpreter, case)
 
 
+def check_with_users(interpreter, case):
+    """The indices as i64, the sorted elements, and those of another tensor along the indices."""
+    x = sort_text.elements(case, 3, subnormal=False)
+    y = np.arange(x.size, dtype=np.float32).reshape(x.shape)
+    results = [case.result] * 3
+    indices, values, others = run(
+        interpreter, sort_text.text_with_users(case), "sort", [x, y], results
+    )
+    places = sort_text.expected(case, x).astype(np.int64)
+    np.testing.assert_array_equal(indices, places)
+    sorted_x = np.take_along_axis(x, places, case.axis).astype(np.float64)
+    np.testing.assert_array_equal(values, sorted_x)
+    np.testing.assert_array_equal(others, np.take_along_axis(y, places, case.axis))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case((3, 67), element="f16", count=5, descending=True),
+        Case((40, 5), 0, element="i32"),
+        Case((2, 3, 33, 2), 2, element="bf16", count=8),
+    ],
+    ids=str,
+)
+def test_gathers_along_the_indices(interpreter, case):
+    check_with_users(interpreter, case)
+
+
 @pytest.fixture
 def short_networks(monkeypatch):
     """Networks of at most 16 elements: longer rows are merged from chunks."""
@@ -160,6 +188,14 @@ def test_limits_of_ordered_rows(interpreter, limited, drawn, count):
 )
 def test_candidates_of_a_short_network(count, tile, candidates):
     assert first_candidates(count, tile) == candidates
+
+
+def test_gathers_of_long_rows(interpreter, short_networks):
+    check_with_users(interpreter, Case((2, 133), element="f16", count=9, descending=True))
+
+
+def test_gathers_of_selections(interpreter, limited):
+    check_with_users(interpreter, Case((2, 333), count=4, descending=True))
 
 
 @pytest.mark.parametrize("number", range(8))

@@ -28,8 +28,37 @@ from mlirfuse.structured.ir import ops
 
 MIN_I8, MAX_I8 = -128.0, 127.0
 
+MAX_ROUNDED_OPS = 8
+"""Elementwise ops in a row of which the last one rounds, at most."""
+
 MAX_FACTORS = 8
 """Factors of a power with a constant exponent, at most."""
+
+
+def is_rounded(block: ir.Block) -> bool:
+    """Whether a body yields f16 or bf16 alone, or numbers that elementwise ops round to these."""
+    yielded = [str(v.type) for v in list(block.operations)[-1].operation.operands]
+    if yielded and HALVES.issuperset(yielded):
+        return True
+    owner = block.owner.operation
+    return ops.is_elementwise(owner) and _is_rounded_later(owner, MAX_ROUNDED_OPS)
+
+
+def _is_rounded_later(op: ir.Operation, most: int) -> bool:
+    """Whether the users of an elementwise op yield f16 or bf16, or their users do."""
+    users = [use.owner.operation for value in op.results for use in value.uses]
+    return (
+        most > 0
+        and bool(users)
+        and all(
+            ops.is_elementwise(user)
+            and (
+                all(ops.element_type(value) in HALVES for value in user.results)
+                or _is_rounded_later(user, most - 1)
+            )
+            for user in users
+        )
+    )
 
 
 class Body:
@@ -39,7 +68,7 @@ class Body:
       writer: the lines of the kernel.
       types: element types in Triton's spelling, `TYPES` or `WIDE`.
       short: whether all results are rounded to 16 bits or less, so that `SHORT` forms will do, as
-        they do for ops of f16 and bf16.
+        they do for bodies whose results are rounded, and for ops of f16 and bf16.
       layout: layout of the tiles, where the lines are Gluon's; empty for Triton.
       large: whether a thread has many elements of a tile, as in the epilogue of a contraction.
       outer: names of scalars that bodies read from outside of their ops.
@@ -99,6 +128,7 @@ class Body:
                 known[value] = self.name(literal(number, str(value.type), self.types, self.layout))
             return known[value]
 
+        short = self.short or is_rounded(block)
         for op in (o.operation for o in block.operations):
             if op in skip or op.name in (
                 "linalg.yield",
@@ -106,7 +136,7 @@ class Body:
                 "cf.assert",  # as IREE does on GPUs
             ):
                 continue
-            if self._is_short(op) and is_folded(op):
+            if self._is_short(op, short) and is_folded(op):
                 continue
             if op.name == "linalg.index":
                 text = loop_index(op.attributes["dim"].value)
@@ -121,10 +151,10 @@ class Body:
                 read(op.results[0])
             elif op.name in ("math.fpowi", "math.ipowi"):
                 known[op.results[0]] = self._power(op, [read(v) for v in op.operands])
-            elif self._is_short(op) and (inner := plus_one_operand(op)) is not None:
+            elif self._is_short(op, short) and (inner := plus_one_operand(op)) is not None:
                 form = ABOVE[inner.name]
                 known[op.results[0]] = self.name(form.format(read(inner.operands[0])))
-            elif self._is_short(op) and (number := constant_divisor(op)) is not None:
+            elif self._is_short(op, short) and (number := constant_divisor(op)) is not None:
                 inverse = self.name(literal(1.0 / number, "f32", self.types, self.layout))
                 known[op.results[0]] = self.name(f"{read(op.operands[0])} * {inverse}")
             else:
@@ -139,7 +169,7 @@ class Body:
                     op,
                     operands,
                     self.types,
-                    self.short,
+                    short,
                     gluon=bool(self.layout),
                     large=self.large,
                 )
@@ -178,10 +208,10 @@ class Body:
             return None
         return f"library.byte({start}, {low!r}, {high!r})"
 
-    def _is_short(self, op: ir.Operation) -> bool:
+    def _is_short(self, op: ir.Operation, short: bool) -> bool:
         """Whether an op is computed in f32, and its result or all results have 16 bits or less."""
         kinds = [str(value.type) for value in op.results]
-        narrow = self.short or (len(kinds) == 1 and kinds[0] in HALVES)
+        narrow = short or (len(kinds) == 1 and kinds[0] in HALVES)
         return narrow and [self.types.get(kind) for kind in kinds] == ["tl.float32"]
 
     def _power(self, op: ir.Operation, operands: Sequence[str]) -> str:

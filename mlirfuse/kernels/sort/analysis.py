@@ -12,10 +12,12 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, power_of_two
 from mlirfuse.kernels.codegen.tile_writer import computing, returned
 from mlirfuse.kernels.sort.problem import SortProblem
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.order_users import SortResult, with_users
 from mlirfuse.structured.recognize.orders import Order, order
 
 KEY_BITS = {"f16": 16, "bf16": 16, "f32": 32, "i8": 8, "i16": 16, "i32": 32}
@@ -24,13 +26,15 @@ KEY_BITS = {"f16": 16, "bf16": 16, "f32": 32, "i8": 8, "i16": 16, "i32": 32}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SortAnalysis:
-    """Indices of the first elements of sorted rows.
+    """Indices of the first elements of sorted rows, and tensors with the elements that they have.
 
     Attributes:
       order: the indices.
+      results: the tensors that the kernel writes.
     """
 
     order: Order
+    results: tuple[SortResult, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -53,9 +57,10 @@ class SortAnalysis:
         return KEY_BITS[ops.element_type(self.order.source)]
 
     @property
-    def result_sizes(self) -> tuple[int, ...]:
-        """Sizes of the indices."""
-        return tuple(size or 0 for size in ops.shape(self.order.root.results[0]))
+    def payloads(self) -> tuple[ir.Value, ...]:
+        """The tensors whose elements results have, each once."""
+        found = (one.payload for one in self.results)
+        return tuple(dict.fromkeys(value for value in found if value is not None))
 
 
 def block_columns(columns: int) -> int:
@@ -75,17 +80,37 @@ def index_bits(columns: int) -> int:
 
 def analyze(region: ir.Operation) -> SortAnalysis | NoMatch | None:
     """Reads a region; None for another kind of region, or the reason why there is no kernel."""
-    group, results = computing(region), returned(region)
-    if len(results) != 1 or not group or list(group[-1].results) != list(results):
+    group = computing(region)
+    found = next((one for op in reversed(group) if (one := order(op)) is not None), None)
+    if found is None:
         return None
-    found = order(group[-1])
-    if found is None or {*found.group} != {*group}:
+    users, results = with_users(_indices(found), found, takes_gathers=True)
+    known = {one.value: one for one in results}
+    if {*found.group, *users} != {*group} or not known.keys() >= {*returned(region)}:
         return None
-    return analyze_order(found)
+    return analyze_order(found, tuple(known[value] for value in returned(region)))
 
 
-def analyze_order(found: Order) -> SortAnalysis | NoMatch:
-    """Reads indices that sort, or gives the reason why there is no kernel."""
+def is_written(result: SortResult) -> bool:
+    """Whether kernels write results of its type, and read the tensor whose elements it has."""
+    values = (result.value, *([result.payload] if result.payload is not None else []))
+    kinds = {ops.element_type(value) for value in values}
+    return kinds <= POINTERS.keys() - {"i1", "i4"}
+
+
+def _indices(found: Order) -> SortResult:
+    return SortResult(found.root.results[0], None, found.axes)
+
+
+def analyze_order(
+    found: Order, results: tuple[SortResult, ...] | None = None
+) -> SortAnalysis | NoMatch:
+    """Reads indices that sort, or gives the reason why there is no kernel.
+
+    Args:
+      found: the indices.
+      results: the tensors that are computed; the indices alone where they are left out.
+    """
     kind = ops.element_type(found.source)
     if kind not in KEY_BITS:
         return NoMatch(Reason.ELEMENT_TYPE, f"a sort of {kind}: key and index exceed 64 bits")
@@ -96,7 +121,7 @@ def analyze_order(found: Order) -> SortAnalysis | NoMatch:
         return NoMatch(Reason.NOT_PROFITABLE, "a sort of no elements")
     if ops.num_elements(found.source) >= MAX_INDEX:
         return NoMatch(Reason.STRUCTURE, "a sort of more elements than 32-bit offsets have")
-    return SortAnalysis(found)
+    return SortAnalysis(found, (_indices(found),) if results is None else results)
 
 
 def problem_of(analysis: SortAnalysis) -> SortProblem:

@@ -17,8 +17,9 @@ from mlirfuse.kernels.sort.analysis import (
     packed_bits,
     problem_of,
 )
-from mlirfuse.kernels.sort.offsets import result_offset, source_offset
+from mlirfuse.kernels.sort.offsets import source_offset
 from mlirfuse.kernels.sort.problem import SortConfig
+from mlirfuse.kernels.sort.results import stores
 from mlirfuse.kernels.sort.runs import Runs
 from mlirfuse.structured.ir import ops
 
@@ -32,6 +33,7 @@ def plan(analysis: SortAnalysis, config: SortConfig) -> Plan:
     """Plans the kernel that sorts whole rows."""
     columns, rows = block_columns(analysis.columns), config.block_rows
     kept = _kept(columns, analysis.order.count)
+    last = stores(analysis, has_source=True)
     lines = [
         f"row = tl.program_id(0) * {rows} + tl.arange(0, {rows})[:, None]",
         f"local = tl.arange(0, {columns})[None, :]",
@@ -40,16 +42,17 @@ def plan(analysis: SortAnalysis, config: SortConfig) -> Plan:
         f"index = (packed & {columns - 1}).to(tl.int32)",
         f"place = tl.arange(0, {kept})[None, :]",
         f"written = (row < {analysis.rows}) & (place < {analysis.order.count})",
-        f"tl.store(y0 + {result_offset(analysis, 'place')}, index, mask=written)",
+        *last.lines,
     ]
-    source, result = analysis.order.source, analysis.order.root.results[0]
-    arguments = (_given(analysis), ("y0", POINTERS[ops.element_type(result)]))
+    operands = (analysis.order.source, *last.operands)
+    arguments = (_given(analysis), *last.arguments)
     note = f"Rows of {columns}, {rows} at a time."
     program = Program(
         ENTRY, text_of(ENTRY, arguments, lines, note), arguments, config.num_warps, num_stages=1
     )
     grid = (Extent(analysis.rows, rows), Extent(1), Extent(1))
-    return Plan(program, (source,), (result,), grid, problem=problem_of(analysis))
+    results = tuple(one.value for one in analysis.results)
+    return Plan(program, operands, results, grid, problem=problem_of(analysis))
 
 
 def chunks_plan(analysis: SortAnalysis, config: SortConfig, runs: Runs) -> Plan:

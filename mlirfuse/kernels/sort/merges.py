@@ -6,20 +6,18 @@
 An element searches the other runs of its group by bisection, all of them at once, and is stored
 where it belongs. The elements of a warp are adjacent in their run, so their searches load from the
 same lines. Elements behind the ones that are selected are not stored. The kernel that merges the
-last runs writes the indices.
+last runs writes the results.
 """
 
 from __future__ import annotations
 
-from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Extent, Plan, Program
 from mlirfuse.kernels.sort.analysis import SortAnalysis, index_bits, packed_bits, problem_of
 from mlirfuse.kernels.sort.heuristics import MERGE_WARPS, merged_elements
-from mlirfuse.kernels.sort.offsets import result_offset
 from mlirfuse.kernels.sort.problem import SortConfig
+from mlirfuse.kernels.sort.results import stores
 from mlirfuse.kernels.sort.runs import Runs
-from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 ENTRY = "sort_merge_kernel"
@@ -54,7 +52,7 @@ def _merge(
     elements = merged_elements(width, target)
     blocks = -(-runs.total // elements)
     bits, final = packed_bits(analysis.key_bits, analysis.columns), merged.count == 1
-    result = analysis.order.root.results[0]
+    last = stores(analysis, has_source=False)
     lines = [
         f"row = tl.program_id(0) // {blocks}",
         f"element = tl.program_id(0) % {blocks} * {elements} + tl.arange(0, {elements})",
@@ -63,18 +61,19 @@ def _merge(
         f"run = element // {runs.length}",
         f"group = run // {width}",
         *_ranks(runs, width),
-        *(_store_indices(analysis) if final else _store_runs(merged)),
+        *([*_indices(analysis), *last.lines] if final else _store_runs(merged)),
     ]
-    written = POINTERS[ops.element_type(result)] if final else f"*i{bits}"
     given = [(f"s{n}", f"*{kind}") for n, kind in enumerate(before.scratch_types)]
-    arguments = (*given, ("y0", written))
+    arguments = (*given, *(last.arguments if final else [("y0", f"*i{bits}")]))
     note = f"Merges {width} runs of {runs.length} at a time."
     program = Program(
         ENTRY, text_of(ENTRY, arguments, lines, note), arguments, MERGE_WARPS, num_stages=1
     )
     grid = (Extent(runs.total, elements, repeat=analysis.rows), Extent(1), Extent(1))
     if final:
-        return Plan(program, (), (result,), grid, problem=problem_of(analysis), before=before)
+        results = tuple(one.value for one in analysis.results)
+        problem = problem_of(analysis)
+        return Plan(program, last.operands, results, grid, problem=problem, before=before)
     return Plan(
         program,
         (),
@@ -118,10 +117,9 @@ def _store_runs(merged: Runs) -> list[str]:
     ]
 
 
-def _store_indices(analysis: SortAnalysis) -> list[str]:
-    """The lines that store the indices of the first elements."""
+def _indices(analysis: SortAnalysis) -> list[str]:
+    """The lines that compute the indices of the first elements, and which are stored."""
     return [
         f"index = (mine & {(1 << index_bits(analysis.columns)) - 1}).to(tl.int32)",
         f"written = inside & (place < {analysis.order.count})",
-        f"tl.store(y0 + {result_offset(analysis, 'place')}, index, mask=written)",
     ]

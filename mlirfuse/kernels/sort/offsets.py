@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 from mlirfuse.kernels.sort.analysis import SortAnalysis
+from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.order_users import SortResult
 
 
 def source_offset(analysis: SortAnalysis, column: str) -> str:
@@ -14,10 +16,10 @@ def source_offset(analysis: SortAnalysis, column: str) -> str:
     return _offset(analysis, [_stride(sizes, n) for n in range(len(sizes))], column)
 
 
-def result_offset(analysis: SortAnalysis, place: str) -> str:
-    """The offset of the index at `place` of row `row` in the result."""
-    axes = analysis.order.axes
-    return _offset(analysis, [_stride(analysis.result_sizes, axis) for axis in axes], place)
+def result_offset(analysis: SortAnalysis, result: SortResult, place: str) -> str:
+    """The offset of the element at `place` of row `row` in a result."""
+    sizes = [size or 0 for size in ops.shape(result.value)]
+    return _offset(analysis, [_stride(sizes, axis) for axis in result.axes], place)
 
 
 def _stride(sizes: Sequence[int], dimension: int) -> int:
