@@ -217,10 +217,10 @@ def loop_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
 
     Tiles of fewer elements are for problems that larger ones leave SMs without a CTA.
     """
-    gpu, elements = gpu_of(target), LOOP_ELEMENTS_PER_THREAD
-    if loads_scalars(problem) and problem.rows * problem.columns >= gpu.num_sms * LARGE_ELEMENTS:
-        elements = elements[:1]
-    tiles = [_loop_tile(problem, n, gpu) for n in elements]
+    gpu = gpu_of(target)
+    large = problem.rows * problem.columns >= gpu.num_sms * LARGE_ELEMENTS
+    sizes = 1 if large and loads_scalars(problem) else len(LOOP_ELEMENTS_PER_THREAD)
+    tiles = [_loop_tile(problem, n, gpu) for n in LOOP_ELEMENTS_PER_THREAD[:sizes]]
     found = [
         dataclasses.replace(tile, splits=splits)
         for tile in dict.fromkeys(tiles)

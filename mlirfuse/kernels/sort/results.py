@@ -44,8 +44,8 @@ def stores(analysis: SortAnalysis, *, has_source: bool) -> Stores:
         value = "index"
         if result.payload is not None:
             value = f"value{number}"
-            pointers = f"{names[result.payload]} + {source_offset(analysis, 'index')}"
-            lines.append(f"{value} = tl.load({pointers}, mask=written, other=0)")
+            element = f"{names[result.payload]} + {source_offset(analysis, 'index')}"
+            lines.append(f"{value} = tl.load({element}, mask=written, other=0)")
         place = result_offset(analysis, result, "place")
         kind = TYPES[ops.element_type(result.value)]
         lines.append(f"tl.store(y{number} + {place}, {value}.to({kind}), mask=written)")
