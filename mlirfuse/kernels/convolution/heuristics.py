@@ -76,10 +76,10 @@ SLIDING_ELEMENTS = 4
 on an H200 3x3 by channel of 6x512x64x64 f16 took 71 us with 16 of them, 73 with 8, 39 with 4 and 42
 with 2; 7x7 of 30x256x64x64 bf16 806, 755, 422 and 412."""
 
-RUN, LONG_RUN = 4, 8
-"""Adjacent outputs of a thread whose taps overlap, and those of `LONG_TAPS` or more taps."""
-
-LONG_TAPS = 5
+RUN, LONG_RUN, LONG_TAPS = 4, 8, 5
+"""Adjacent outputs of a thread whose taps overlap; those where so many of them read an element, and
+how many these are. Of n taps a run of r loads n + r - 1 elements in place of n * r. On an H200 5x5
+by channel of 4x192x135x135 f16 took 287 us without runs, 42.8 with four and 39.4 with eight."""
 
 DIRECT_WARPS_PER_SM = 16
 """Warps of an SM that hide the latency of loads: four for each of its schedulers, an estimate."""
