@@ -7,6 +7,7 @@ import iree.runtime as rt
 import pytest
 
 from helpers import kernel_builds, software_vulkan
+from mlirfuse.support.environment_numbers import THREADS_VARIABLE
 
 # A user's measurements on this machine must not change the results of tests.
 os.environ["MLIRFUSE_RATES"] = "off"
@@ -72,6 +73,17 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("seconds of folders and modules")
     for name, seconds in [*folders.most_common(), *modules.most_common(count or None)]:
         terminalreporter.write_line(f"{seconds:8.1f} s  {name}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_threads():
+    """Restores the number of threads, which benchmarks set for the whole process."""
+    before = os.environ.get(THREADS_VARIABLE)
+    yield
+    if before is None:
+        os.environ.pop(THREADS_VARIABLE, None)
+    else:
+        os.environ[THREADS_VARIABLE] = before
 
 
 @pytest.fixture(scope="session")
