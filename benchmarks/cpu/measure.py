@@ -109,6 +109,7 @@ def _run(given: argparse.Namespace, chosen: Sequence[Row]) -> int:
     whole = set(names) == set(systems.SYSTEMS) and rows.SMOKE not in chosen
     file = record.FILE if whole else record.PARTIAL_FILE
     known = {n: record.load(record.key(target.arch, n), given.results, file) for n in counts}
+    narrow = report.is_limited(target.arch, record.instructions())
     end = time.monotonic() + 60 * given.minutes
     failed = 0
     for row in record.oldest_first(chosen, known.values()):
@@ -117,7 +118,7 @@ def _run(given: argparse.Namespace, chosen: Sequence[Row]) -> int:
         with tempfile.TemporaryDirectory(prefix="mlirfuse-cpu-") as folder:
             measurement = Measurement(row, names, target, Path(folder), given.patience)
             for threads, found in measurement.rows(counts, given.seconds, given.compile_only):
-                print(report.line(found, threads), flush=True)
+                print(report.line(found, threads, is_narrow=narrow), flush=True)
                 failed += "said" in found.details["systems"].get(systems.OURS, {})
                 if not given.compile_only:
                     record.save(found, target.arch, threads, load, given.results, file)

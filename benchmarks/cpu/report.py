@@ -68,9 +68,9 @@ def own_share(row: Row) -> float | None:
     return None if own is None or stock is None else float(own / stock)
 
 
-def line(row: Row, threads: int) -> str:
-    """One row, as the run shows it."""
-    found = best(row)
+def line(row: Row, threads: int, *, is_narrow: bool = False) -> str:
+    """One row, as the run shows it; for `is_narrow` see `best`."""
+    found = best(row, is_narrow=is_narrow)
     times = dict(row.peers)
     if row.ours_ms is not None:
         times = {systems.OURS: row.ours_ms, **times}
@@ -131,8 +131,13 @@ def _number(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
+def is_limited(arch: str, instructions: Iterable[str]) -> bool:
+    """Whether the systems of a machine with these instructions are limited to AVX2 for a target."""
+    return limited_to_avx2(arch) and "avx512f" in instructions
+
+
 def _is_narrow(entry: Mapping[str, Any]) -> bool:
-    return limited_to_avx2(entry["target"]) and "avx512f" in entry["instructions"]
+    return is_limited(entry["target"], entry["instructions"])
 
 
 def _summary(entry: Mapping[str, Any]) -> str:

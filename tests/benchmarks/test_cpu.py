@@ -1,5 +1,6 @@
 """The CPU benchmark: models, processes that take turns, the record and its tables."""
 
+import dataclasses
 import importlib
 import json
 import os
@@ -202,6 +203,23 @@ def test_ratios_are_of_rounds_and_wrong_results_do_not_count():
     assert failed.ours_ms is None
     assert report.best(failed) is None
     assert "it refused" in report.line(failed, 2)
+
+
+@pytest.mark.parametrize(
+    ("arch", "instructions", "limited"),
+    [
+        ("x86-64-v3", ["avx2", "avx512f"], True),
+        ("x86-64-v3", ["avx2"], False),
+        ("host", ["avx2", "avx512f"], False),
+    ],
+)
+def test_quantized_layers_of_pytorch_do_not_count_where_others_are_limited(
+    arch, instructions, limited
+):
+    assert report.is_limited(arch, instructions) == limited
+    found = dataclasses.replace(made(), dtype="i8")
+    found.ratios["eager"]["median"] = 0.25
+    assert report.line(found, 2, is_narrow=limited).startswith(" 0.50" if limited else " 0.25")
 
 
 def test_record_of_rows_that_are_measured_one_by_one(tmp_path):
