@@ -190,6 +190,11 @@ def test_candidates_of_a_short_network(count, tile, candidates):
     assert first_candidates(count, tile) == candidates
 
 
+def test_a_chunk_of_whole_rows_is_not_taken(interpreter, limited):
+    """Its kernel leaves keys to another one that merges, and there is none."""
+    check(interpreter, Case((2, 90), count=4))
+
+
 def test_gathers_of_long_rows(interpreter, short_networks):
     check_with_users(interpreter, Case((2, 133), element="f16", count=9, descending=True))
 

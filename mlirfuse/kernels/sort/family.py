@@ -28,7 +28,11 @@ def plan_sort(analysis: SortAnalysis, target: Target, config: SortConfig | None 
       target: the target.
       config: a given configuration; else the nearest measured, or the computed one.
     """
-    chosen = config or heuristics.choose_config(problem_of(analysis), target)
+    problem = problem_of(analysis)
+    chosen = config or heuristics.choose_config(problem, target)
+    if 0 < analysis.columns <= chosen.chunk_columns:
+        # Measured for longer rows: no kernel would merge the only chunk into results.
+        chosen = heuristics.default_config(problem, target)
     if not chosen.chunk_columns:
         return bitonic.plan(analysis, chosen)
     runs = runs_of_chunks(analysis.columns, chosen.chunk_columns, analysis.order.count)
