@@ -38,7 +38,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return analysis
     own = order_users.exclusive(found)
     shared = tuple(op for op in found.group if op not in own)
-    with_users = sorts.sort(root, ctx.target.max_operands)
+    with_users = sorts.ranked(found, ctx.target.max_operands)
     if isinstance(with_users, sorts.Sort) and all(map(is_written, with_users.results)):
         return Match(root, with_users.group, shared)
     group = [op for op in found.group if op in own]

@@ -187,69 +187,58 @@ def elements(case, seed=0, *, subnormal=False):
     return np.where(rng.random(case.shape) < 0.5, drawn, numbers)
 
 
-def with_values(case):
-    """The module: x -> the first elements of the sorted rows, and their indices."""
-    given, result = tensor(case.shape, case.element), tensor(case.result, case.element)
-    indices, loops = tensor(case.result, "i32"), range(len(case.shape))
+def _gathered(case, name, source, element, indices, kind):
+    """The elements of `source` along the sorted dimension at indices of this kind."""
+    made, read = tensor(case.result, element), tensor(case.shape, element)
+    loops = range(len(case.shape))
     identity = ", ".join(f"d{n}" for n in loops)
     index_map = f"affine_map<({identity}) -> ({identity})>"
     parallel = ", ".join('"parallel"' for _ in loops)
     lines = "\n    ".join(f"%l{n} = linalg.index {n} : index" for n in loops)
     places = ", ".join("%place" if n == case.axis else f"%l{n}" for n in loops)
-    gather = f"""
-  %ve = tensor.empty() : {result}
-  %v = linalg.generic {{indexing_maps = [{index_map}, {index_map}], iterator_types = [{parallel}]}}
-      ins(%i : {indices}) outs(%ve : {result}) {{
-  ^bb0(%index: i32, %o: {case.element}):
+    return f"""
+  {name}e = tensor.empty() : {made}
+  {name} = linalg.generic {{indexing_maps = [{index_map}, {index_map}],
+      iterator_types = [{parallel}]}}
+      ins({indices} : {tensor(case.result, kind)}) outs({name}e : {made}) {{
+  ^bb0(%index: {kind}, %o: {element}):
     {lines}
-    %place = arith.index_cast %index : i32 to index
-    %e = tensor.extract %arg[{places}] : {given}
-    linalg.yield %e : {case.element}
-  }} -> {result}
-  return %v, %i : {result}, {indices}"""
+    %place = arith.index_cast %index : {kind} to index
+    %e = tensor.extract {source}[{places}] : {read}
+    linalg.yield %e : {element}
+  }} -> {made}"""
+
+
+def with_values(case):
+    """The module: x -> the first elements of the sorted rows, and their indices."""
+    result, indices = tensor(case.result, case.element), tensor(case.result, "i32")
+    gather = _gathered(case, "%v", "%arg", case.element, "%i", "i32")
+    gather += f"\n  return %v, %i : {result}, {indices}"
     made = text(case).replace(f"\n  return %i : {indices}", gather)
     return made.replace(f"-> {indices} {{\n  %true", f"-> ({result}, {indices}) {{\n  %true")
 
 
 def text_with_users(case, other="f32"):
     """The module: x, y -> the indices as i64, and with them the elements of x and of y."""
-    rank, axis = len(case.shape), case.axis
-    loops = ", ".join(f"d{n}" for n in range(rank))
+    loops = ", ".join(f"d{n}" for n in range(len(case.shape)))
     same = f"affine_map<({loops}) -> ({loops})>"
-    iterators = ", ".join(['"parallel"'] * rank)
-    wide = tensor(case.result, "i64")
-    places = "\n    ".join(f"%d{n} = linalg.index {n} : index" for n in range(rank))
-    at = ", ".join("%k" if n == axis else f"%d{n}" for n in range(rank))
-
-    def gathered(name, source, element):
-        made, read = tensor(case.result, element), tensor(case.shape, element)
-        return f"""
-  {name}e = tensor.empty() : {made}
-  {name} = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{iterators}]}}
-      ins(%wide : {wide}) outs({name}e : {made}) {{
-  ^bb0(%a: i64, %o: {element}):
-    {places}
-    %k = arith.index_cast %a : i64 to index
-    %c = tensor.extract {source}[{at}] : {read}
-    linalg.yield %c : {element}
-  }} -> {made}"""
-
-    kinds = [wide, tensor(case.result, case.element), tensor(case.result, other)]
-    head, _end = text(case).rsplit("  return", 1)
-    given = f"%arg: {tensor(case.shape, case.element)}"
-    assert f"({given}) -> {tensor(case.result, 'i32')}" in head
-    head = head.replace(
-        f"({given}) -> {tensor(case.result, 'i32')}",
-        f"({given}, %other: {tensor(case.shape, other)}) -> ({', '.join(kinds)})",
-    )
-    return f"""{head}
+    iterators = ", ".join(['"parallel"'] * len(case.shape))
+    narrow, wide = tensor(case.result, "i32"), tensor(case.result, "i64")
+    results = ", ".join([wide, tensor(case.result, case.element), tensor(case.result, other)])
+    gathers = _gathered(case, "%v", "%arg", case.element, "%wide", "i64")
+    gathers += _gathered(case, "%u", "%other", other, "%wide", "i64")
+    users = f"""
   %widee = tensor.empty() : {wide}
   %wide = linalg.generic {{indexing_maps = [{same}, {same}], iterator_types = [{iterators}]}}
-      ins(%i : {tensor(case.result, "i32")}) outs(%widee : {wide}) {{
+      ins(%i : {narrow}) outs(%widee : {wide}) {{
   ^bb0(%a: i32, %o: i64):
     %c = arith.extsi %a : i32 to i64
     linalg.yield %c : i64
-  }} -> {wide}{gathered("%v", "%arg", case.element)}{gathered("%u", "%other", other)}
-  return %wide, %v, %u : {", ".join(kinds)}
-}}
-"""
+  }} -> {wide}{gathers}
+  return %wide, %v, %u : {results}"""
+    given = f"%arg: {tensor(case.shape, case.element)}"
+    made = text(case).replace(f"\n  return %i : {narrow}", users)
+    return made.replace(
+        f"({given}) -> {narrow} {{",
+        f"({given}, %other: {tensor(case.shape, other)}) -> ({results}) {{",
+    )

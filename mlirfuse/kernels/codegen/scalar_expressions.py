@@ -65,8 +65,8 @@ def scalar_expression(
       op: the op.
       operands: names of its operands.
       types: element types in Triton's spelling; f16 may be computed in f32.
-      short: whether all results of the kernel are rounded to 16 bits or less; an op of f16 or bf16
-        has short forms in any case.
+      short: whether the op is computed in f32, and its result or the kernel's are rounded to 16
+        bits or less; one of f16 or bf16 that is not computed in f32 is rounded in any case.
       gluon: whether the kernel is Gluon's.
       large: whether a thread has many elements of a tile.
 
@@ -108,8 +108,7 @@ def scalar_expression(
     narrow = types[kind] != "tl.float32" and (
         kind == "bf16" or (kind == "f16" and op.name not in _NATIVE)
     )
-    # A result of 16 bits may be kept in f32, but the program has rounded it.
-    if narrow or ((short or kind in HALVES) and types[kind] == "tl.float32"):
+    if narrow or short:
         form = SHORT.get(op.name, form)
         if kind == "f16" and not gluon:
             form = SHORT_OF_HALVES.get(op.name, form)
@@ -121,7 +120,7 @@ def scalar_expression(
         form = SHORT_ROUND
     # Numbers of f16 are normal in f32, and so are their inverses.
     if op.name == "arith.divf" and kind != "f64":
-        form = QUOTIENT if kind == "f16" or least(op.operands[1]) >= _SMALLEST else form
+        form = QUOTIENT if kind == "f16" or _least(op.operands[1]) >= _SMALLEST else form
     if op.name in FLOAT and narrow:
         text = form.format(*(f"{name}.to(tl.float32)" for name in operands))
         return f"({text}).to({types[kind]})"
@@ -169,7 +168,7 @@ def constant_divisor(op: ir.Operation) -> float | None:
     return found if isinstance(found, float) and _SMALLEST <= abs(found) <= _LARGEST else None
 
 
-def least(value: ir.Value) -> float:
+def _least(value: ir.Value) -> float:
     """A number that a float is not below unless it is NaN, by its op and theirs; -inf for none.
 
     So the divisor of a sigmoid, 1 + exp(-x), is at least one.
@@ -182,14 +181,14 @@ def least(value: ir.Value) -> float:
     if op.name in _POSITIVE or (op.name == "arith.mulf" and op.operands[0] == op.operands[1]):
         return 0.0
     if op.name in ("arith.extf", "arith.truncf"):
-        return least(op.operands[0])
+        return _least(op.operands[0])
     if op.name in ("arith.addf", "arith.mulf"):
-        first, second = (least(operand) for operand in op.operands)
+        first, second = (_least(operand) for operand in op.operands)
         if op.name == "arith.addf":
             return first + second
         return first * second if min(first, second) >= 0.0 else -math.inf
     if op.name in ("arith.maximumf", "arith.maxnumf"):
-        return max(least(operand) for operand in op.operands)
+        return max(_least(operand) for operand in op.operands)
     return -math.inf
 
 

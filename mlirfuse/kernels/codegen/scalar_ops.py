@@ -41,24 +41,27 @@ def is_rounded(block: ir.Block) -> bool:
     if yielded and HALVES.issuperset(yielded):
         return True
     owner = block.owner.operation
-    return ops.is_elementwise(owner) and _is_rounded_later(owner, MAX_ROUNDED_OPS)
+    return ops.is_elementwise(owner) and _is_rounded_later(owner)
 
 
-def _is_rounded_later(op: ir.Operation, most: int) -> bool:
-    """Whether the users of an elementwise op yield f16 or bf16, or their users do."""
-    users = [use.owner.operation for value in op.results for use in value.uses]
-    return (
-        most > 0
-        and bool(users)
-        and all(
-            ops.is_elementwise(user)
-            and (
-                all(ops.element_type(value) in HALVES for value in user.results)
-                or _is_rounded_later(user, most - 1)
+def _is_rounded_later(op: ir.Operation) -> bool:
+    """Whether elementwise users of an op yield f16 or bf16, or their users do, and no others."""
+    level = [op]
+    for _ in range(MAX_ROUNDED_OPS):
+        later: dict[ir.Operation, None] = {}
+        for made in level:
+            users = [use.owner.operation for value in made.results for use in value.uses]
+            if not users or not all(map(ops.is_elementwise, users)):
+                return False
+            later.update(
+                (user, None)
+                for user in users
+                if any(ops.element_type(value) not in HALVES for value in user.results)
             )
-            for user in users
-        )
-    )
+        if not later:
+            return True
+        level = [*later]
+    return False
 
 
 class Body:
@@ -128,7 +131,7 @@ class Body:
                 known[value] = self.name(literal(number, str(value.type), self.types, self.layout))
             return known[value]
 
-        short = self.short or is_rounded(block)
+        rounded = self.short or is_rounded(block)
         for op in (o.operation for o in block.operations):
             if op in skip or op.name in (
                 "linalg.yield",
@@ -136,7 +139,8 @@ class Body:
                 "cf.assert",  # as IREE does on GPUs
             ):
                 continue
-            if self._is_short(op, short) and is_folded(op):
+            short = self._is_short(op, rounded)
+            if short and is_folded(op):
                 continue
             if op.name == "linalg.index":
                 text = loop_index(op.attributes["dim"].value)
@@ -151,10 +155,10 @@ class Body:
                 read(op.results[0])
             elif op.name in ("math.fpowi", "math.ipowi"):
                 known[op.results[0]] = self._power(op, [read(v) for v in op.operands])
-            elif self._is_short(op, short) and (inner := plus_one_operand(op)) is not None:
+            elif short and (inner := plus_one_operand(op)) is not None:
                 form = ABOVE[inner.name]
                 known[op.results[0]] = self.name(form.format(read(inner.operands[0])))
-            elif self._is_short(op, short) and (number := constant_divisor(op)) is not None:
+            elif short and (number := constant_divisor(op)) is not None:
                 inverse = self.name(literal(1.0 / number, "f32", self.types, self.layout))
                 known[op.results[0]] = self.name(f"{read(op.operands[0])} * {inverse}")
             else:
@@ -208,10 +212,10 @@ class Body:
             return None
         return f"library.byte({start}, {low!r}, {high!r})"
 
-    def _is_short(self, op: ir.Operation, short: bool) -> bool:
+    def _is_short(self, op: ir.Operation, rounded: bool) -> bool:
         """Whether an op is computed in f32, and its result or all results have 16 bits or less."""
         kinds = [str(value.type) for value in op.results]
-        narrow = short or (len(kinds) == 1 and kinds[0] in HALVES)
+        narrow = rounded or (len(kinds) == 1 and kinds[0] in HALVES)
         return narrow and [self.types.get(kind) for kind in kinds] == ["tl.float32"]
 
     def _power(self, op: ir.Operation, operands: Sequence[str]) -> str:

@@ -109,9 +109,14 @@ class Analysis:
 
     @property
     def overlap(self) -> Overlap | None:
-        """Where taps of adjacent outputs overlap, the innermost dimension of the image left out."""
+        """Where taps of adjacent outputs of groups of one output channel overlap.
+
+        The innermost dimension of the image is left out, whose elements other threads load.
+        """
         m_loops, tap_loops = self.loops.m_loops, self.loops.tap_loops
-        if self.is_dynamic or any(surround.stride != 1 for surround in self.surrounds):
+        if not self.groups or self.out_channels > 1 or self.is_dynamic:
+            return None
+        if any(surround.stride != 1 for surround in self.surrounds):
             return None
         for dim, indices in enumerate(self.loops.image_dims[:-1]):
             outputs = [(loop, factor) for loop, factor in indices if loop in m_loops]
@@ -265,8 +270,8 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
 
 
 def _overlapping_taps(analysis: Analysis) -> int:
-    """The taps along the dimension of which a thread of the direct kernel computes a run."""
-    overlap = analysis.overlap if analysis.groups and analysis.out_channels == 1 else None
+    """Outputs along that dimension that read an element; 1 where there is no such dimension."""
+    overlap = analysis.overlap
     return 1 if overlap is None else analysis.taps[overlap.tap] // overlap.move
 
 

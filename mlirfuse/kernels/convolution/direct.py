@@ -86,6 +86,7 @@ class _Grid:
       strides: strides of residue classes or runs along the axes of rows, and of columns.
       blocks: rows and columns of a tile.
       run: outputs of a run; 1 for none.
+      overlap: the dimension that runs are along; None without them.
     """
 
     space: Space
@@ -93,6 +94,7 @@ class _Grid:
     strides: tuple[Strides, Strides]
     blocks: tuple[int, int]
     run: int = 1
+    overlap: Overlap | None = None
 
     def count(self, group: int) -> int:
         """Positions of a residue class along a group."""
@@ -157,8 +159,9 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     split = len(sizes) - 1
     while split > 1 and known_product(sizes[split:]) < MIN_COLUMNS:
         split -= 1
-    run = _run(analysis, config)
-    plane = _plane_block(analysis, out, config) if run > 1 else 0
+    overlap, run = _run(analysis, config)
+    area = config.block_m * config.block_n // run
+    plane = 0 if overlap is None else _plane_block(analysis, out, area, {overlap.loop: run})
     if plane:
         split = 1 + max(out.index(loop) for loop in analysis.loops.group_loops)
     first = split if plane else _apart(analysis, out, split)
@@ -172,14 +175,14 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
     if n_loop is not None:
         axes[n_loop] = OUTPUTS, 0
     strided = dict(taps.residues.strides())
-    if run > 1 and analysis.overlap is not None:
-        strided[analysis.overlap.loop] = run, PART
+    if overlap is not None:
+        strided[overlap.loop] = run, PART
     rows, columns = (
         {axes[loop][1]: stride for loop, stride in strided.items() if axes[loop][0] == group}
         for group in (ROWS, COLUMNS)
     )
     positions = known_product(class_sizes(parts[COLUMNS], columns))
-    area = plane or config.block_m * config.block_n // run
+    area = plane or area
     width = tile_width(positions, config.block_n)
     height = max(1, area // width)
     if not analysis.is_dynamic:
@@ -198,37 +201,38 @@ def _grid(analysis: Analysis, config: ConvolutionConfig, taps: Taps) -> _Grid:
             Group("image" if first else "", sizes[:first]),
         )
     )
-    return _Grid(space, axes, (rows, columns), (height, width), run)
+    return _Grid(space, axes, (rows, columns), (height, width), run, overlap)
 
 
-def _run(analysis: Analysis, config: ConvolutionConfig) -> int:
-    """Outputs of a run: no more than there are along its dimension."""
-    if analysis.overlap is None or analysis.out_channels > 1:
-        return 1
-    size = ops.loop_sizes(analysis.op)[analysis.overlap.loop] or 1
-    return min(config.run, power_of_two(size))
+def _run(analysis: Analysis, config: ConvolutionConfig) -> tuple[Overlap | None, int]:
+    """The dimension of runs, and their outputs: no more than there are along it."""
+    overlap = analysis.overlap
+    if overlap is None:
+        return None, 1
+    run = min(config.run, power_of_two(ops.loop_sizes(analysis.op)[overlap.loop] or 1))
+    return (overlap, run) if run > 1 else (None, 1)
 
 
-def _plane_block(analysis: Analysis, out: Sequence[int], config: ConvolutionConfig) -> int:
+def _plane_block(
+    analysis: Analysis, out: Sequence[int], block: int, runs: Mapping[int, int]
+) -> int:
     """Positions of tiles of one channel of one image, whose weights are scalars.
 
     Args:
       analysis: the convolution.
       out: the loops of its result in the image's order, without output channels of a group.
-      config: the configuration; a smaller tile leaves less of its last one empty.
+      block: positions of a tile; a smaller tile leaves less of its last one empty.
+      runs: loop of runs -> their outputs.
 
     Returns:
       0 where channels are innermost, and where every size leaves too much empty.
     """
     last = max(out.index(loop) for loop in analysis.loops.group_loops)
-    if analysis.overlap is None or last == len(out) - 1:
+    if last == len(out) - 1:
         return 0
-    known, run = ops.loop_sizes(analysis.op), _run(analysis, config)
-    sizes = [
-        -(-(known[loop] or 1) // (run if loop == analysis.overlap.loop else 1))
-        for loop in out[last + 1 :]
-    ]
-    positions, block = known_product(sizes), config.block_m * config.block_n // run
+    known = ops.loop_sizes(analysis.op)
+    sizes = [-(-(known[loop] or 1) // runs.get(loop, 1)) for loop in out[last + 1 :]]
+    positions = known_product(sizes)
     while block >= MIN_PLANE_BLOCK:
         if positions >= MIN_USED * block * -(-positions // block):
             return block
@@ -308,7 +312,7 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
         writer.line(f"accumulator{output} = tl.zeros({shape}, tl.float32)")
     read = {axis[0] for axis, _ in parts}
     sizes = [*taps.sizes, analysis.in_channels]
-    overlap = analysis.overlap if grid.run > 1 else None
+    overlap = grid.overlap
     if overlap is not None:
         sizes[overlap.tap] = 1
         ends = not analysis.surrounds[overlap.dim].high
@@ -324,7 +328,12 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
     mask_b = [grid.space.groups[group].mask for group in sorted(read)]
     mask_b += taps.residues.tap_masks(asked, tile=tile_b)
     a = f"tl.load(elements + ({taps.image_offset('')}){_mask(mask_a)}).to(tl.float32)"
-    b = f"tl.load(weights + ({taps.filter_offset('')}OUTPUT){_mask(mask_b)}).to(tl.float32)"
+
+    def weight(output: int) -> str:
+        """The load of a tap's weight of an output channel of the group."""
+        offset = taps.filter_offset("") + (f" + {output * apart}" if output else "")
+        return f"tl.load(weights + ({offset}){_mask(mask_b)}).to(tl.float32)"
+
     # Elements of a tap are apart by a constant, which an instruction adds to an address.
     writer.line(f"elements = {tile.image} + image_offset")
     writer.line(f"weights = {tile.filter} + filter_offset")
@@ -338,11 +347,11 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
                 loops.enter_context(writer.indented(f"for {name} in {trips}:"))
         taps.write_class_taps(writer)
         if overlap is not None:
-            _write_run(writer, overlap, analysis.taps[overlap.tap], grid.run, a, b)
+            _write_run(writer, overlap, analysis.taps[overlap.tap], grid.run, a, weight(0))
             return
         writer.line(f"a = {a}")
         for output in range(outputs):
-            writer.line(f"b = {b.replace('OUTPUT', f' + {output * apart}' if output else '')}")
+            writer.line(f"b = {weight(output)}")
             writer.line(f"accumulator{output} += a * b")
 
 
@@ -359,7 +368,7 @@ def _write_run(writer: Writer, overlap: Overlap, taps: int, run: int, a: str, b:
     """
     for tap in range(taps):
         writer.line(f"tap{overlap.tap} = {tap}")
-        writer.line(f"weight{tap} = {b.replace('OUTPUT', '')}")
+        writer.line(f"weight{tap} = {b}")
     for element in range((run - 1) * overlap.move + taps):
         readers = [part for part in range(run) if 0 <= element - part * overlap.move < taps]
         writer.line(f"tap{overlap.tap} = {element}")

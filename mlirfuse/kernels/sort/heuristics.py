@@ -195,14 +195,14 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     ctas, network, networks, total = problem.rows * runs.count, chunk, 1.0, 0.0
     bits = packed_bits(problem.element_bits, chunk)
     if tile := config.tile_columns:
-        kept, passes = power_of_two(runs.length), 1
+        passes = 1
         if few := first_candidates(runs.length, tile):
             # The least elements of all tiles, and the candidates, which another pass finds.
             network, networks, passes = few, 2.0, 2
         else:
             # The first two tiles, and in the end; in between as often as a tile of candidates is
             # new: an element in random order is one with the probability of count / (its index).
-            network = 2 * tile
+            network, kept = 2 * tile, power_of_two(runs.length)
             networks = 2 + runs.length * math.log(chunk / network) / (tile - kept + 1)
         resident = gpu.num_sms * gpu.max_threads_per_sm // gpu.warp_size // 2
         waves = -(-ctas * config.num_warps // resident)

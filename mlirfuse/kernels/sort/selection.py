@@ -6,10 +6,9 @@
                    where there are more than a tile has: candidates = the first of them
 
 The elements of `least` are of the chunk: as many as are selected are not behind the limit. Of a
-chunk in random order few others are, and both networks that run have few elements: the unrolled
-steps of one of a tile are more than the instruction cache of an SM holds. Where many elements of a
-chunk are selected, only the candidates lower the limit. These are in memory of the CTA's own,
-behind the results, from where the network loads them.
+chunk in random order few others are, and both networks that run have few elements. Where many
+elements of a chunk are selected, only the candidates lower the limit. These are in memory of the
+CTA's own, behind the results, from where the network loads them.
 """
 
 from __future__ import annotations

@@ -57,15 +57,20 @@ def sort(root: ir.Operation, max_operands: int) -> Sort | NoMatch | None:
     """
     if root.name == orders.ROOT:
         found = orders.order(root)
-        return None if found is None else _ranked(found, max_operands)
+        return None if found is None else ranked(found, max_operands)
     obstacle = _static(root)
     if obstacle is not None:
         return obstacle
     return _exchanged(root, max_operands) if root.name == SORT else _selected(root)
 
 
-def _ranked(found: orders.Order, max_operands: int) -> Sort | NoMatch:
-    """A sort by ranks, with the gathers of its elements where they can join."""
+def ranked(found: orders.Order, max_operands: int) -> Sort | NoMatch:
+    """A sort by ranks, with the gathers of its elements where they can join.
+
+    Args:
+      found: the indices.
+      max_operands: operands and results that a dispatch may have.
+    """
     own = exclusive(found)
     group = [op for op in found.group if op in own]
     root = SortResult(found.root.results[0], None, found.axes)
