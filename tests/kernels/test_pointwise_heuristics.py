@@ -50,7 +50,7 @@ def test_a_thread_has_16_bytes_where_there_are_enough_elements(bits):
         ("error function", 32, 8, 2),
         ("gathered", 32, 8, 2),
         ("functions", 16, 16, 2),
-        ("permuted", 16, 16, 1),
+        ("permuted", 16, 8, 4),
         ("swapped", 32, 8, 4),
         ("sliced", 32, 4, 8),
     ],

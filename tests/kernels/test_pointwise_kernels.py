@@ -146,6 +146,14 @@ def test_infinities(interpreter):
         ((3, 40, 17), (0, 2, 1)),
         ((2, 16, 5, 7), (0, 2, 3, 1)),
         ((16, 3, 20), (2, 0, 1)),
+        # Few columns, a power of two and not: a tile has all of them.
+        ((2, 33, 3), (0, 2, 1)),
+        ((2, 3, 5, 2, 7, 2), (0, 1, 3, 5, 2, 4)),
+        # Rows of the operand that are apart in the result.
+        ((2, 20, 3, 17), (2, 3, 1, 0)),
+        ((2, 3, 9, 2, 2, 16), (0, 5, 1, 3, 2, 4)),
+        # Few rows whose columns have divided indices.
+        ((2, 3, 2, 9, 17), (0, 3, 1, 4, 2)),
     ],
 )
 def test_transposed_operand(interpreter, sizes, axes, dtype):
@@ -386,6 +394,86 @@ def test_narrow_transpositions(interpreter, sizes):
     arrays = [draw(sizes[::-1], "f16", 1), draw(sizes, "f16", 2)]
     (found,) = run(interpreter, text, "elementwise", arrays, [sizes])
     close(found, arrays[0].astype(np.float64).T + 2.0 * arrays[1], "f16")
+
+
+def transposed_text(sizes, axes):
+    f = Function("main", sizes)
+    x, y = f.argument(axes, "f16"), f.argument(range(len(sizes)), "f16")
+    scaled = f.apply("arith.mulf", y, 2.0)
+    return f.finish(f.apply("arith.addf", scaled, x, axes=range(len(sizes))))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "axes", "rows", "columns"),
+    [
+        # The columns of a tile are all that there are, and its rows those of all images.
+        ((64, 4000, 3), (0, 2, 1), 256, 4),
+        ((8, 9, 66, 2, 66, 2), (0, 1, 3, 5, 2, 4), 512, 2),
+        # Two rows next to each other in the operand are not enough: those of the next axis, too.
+        ((2, 128, 22720), (2, 1, 0), 64, 64),
+        ((64, 32, 32, 2, 2, 32), (0, 5, 1, 3, 2, 4), 64, 32),
+        # The operand has few rows, and the columns are divided.
+        ((8, 9, 2, 2, 66, 66), (0, 1, 4, 2, 5, 3), 1, 1024),
+        # The operand has few elements of those of the result, or of one row.
+        ((64, 4000, 3, 2), (3, 2), 1, 1024),
+        ((4000, 3), (0, 1), 1, 512),
+    ],
+)
+def test_tiles_of_transposed_operands(sizes, axes, rows, columns):
+    source = plan_of(transposed_text(sizes, axes)).program.source
+    assert f'"""Tiles of {rows} by {columns}."""' in source
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bias", "dimensions"),
+    [((5000,), (0,), 1), ((512, 4096), (1,), 1), ((64, 96), (1,), 2)],
+)
+def test_a_tile_of_one_row_has_one_dimension(sizes, bias, dimensions):
+    source = plan_of(gelu_text(sizes, "f32", bias)).program.source
+    assert ("[None, :]" in source) == ("tl.full([1, 1]" in source) == (dimensions == 2)
+
+
+def test_a_tile_has_two_dimensions_where_a_result_has_rows_alone(interpreter):
+    sizes, out, of_rows = (8, 1024), "tensor<8x1024xf16>", "tensor<8xf16>"
+    text = f"""
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#r = affine_map<(r) -> (r)>
+func.func @main(%x: {of_rows}, %y: {out}) -> ({out}, {of_rows}) {{
+  %z:2 = flow.dispatch.region -> ({out}, {of_rows}) {{
+    %e = tensor.empty() : {of_rows}
+    %n = linalg.generic {{indexing_maps = [#r, #r], iterator_types = ["parallel"]}}
+        ins(%x : {of_rows}) outs(%e : {of_rows}) {{
+    ^bb0(%i: f16, %o: f16):
+      %two = arith.constant 2.0 : f16
+      %d = arith.mulf %i, %two : f16
+      linalg.yield %d : f16
+    }} -> {of_rows}
+    %f = tensor.empty() : {out}
+    %s = linalg.generic {{indexing_maps = [#row, #id, #id], {PARALLEL}}}
+        ins(%n, %y : {of_rows}, {out}) outs(%f : {out}) {{
+    ^bb0(%i: f16, %j: f16, %o: f16):
+      %d = arith.addf %i, %j : f16
+      linalg.yield %d : f16
+    }} -> {out}
+    flow.return %s, %n : {out}, {of_rows}
+  }}
+  return %z#0, %z#1 : {out}, {of_rows}
+}}
+"""
+    arrays = [draw((8,), "f16", 1), draw(sizes, "f16", 2)]
+    whole, rows = run(interpreter, text, "elementwise", arrays, [sizes, (8,)])
+    close(rows, 2.0 * arrays[0].astype(np.float64), "f16")
+    close(whole, 2.0 * arrays[0].astype(np.float64)[:, None] + arrays[1], "f16")
+
+
+@pytest.mark.parametrize(("columns", "first"), [(1 << 22, "row"), (1 << 12, "column")])
+def test_rows_that_share_a_large_operand_are_next_to_each_other(columns, first):
+    """L2 has nothing left of it when the next row of all columns reads it."""
+    f = Function("main", (6, columns))
+    x, y = f.argument((1,), "f16"), f.argument((0, 1), "f16")
+    source = plan_of(f.finish(f.apply("arith.mulf", x, y))).program.source
+    assert f"{first} = (pid % " in source or f"{first} = pid % " in source
 
 
 def test_no_kernel_where_a_dynamic_dimension_is_inside():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 TYPES = {
     "f16": "tl.float16",
@@ -41,6 +41,10 @@ HIDING = frozenset({"f16", "bf16", "i8"})
 """Element types of results whose rounding hides a relative error of 1e-5."""
 
 
+_CONSTANT = "tl.full([1, 1], "
+"""The start of a constant in a kernel's text, which has the dimensions of a tile."""
+
+
 class Unsupported(Exception):
     """A scalar op, type or value that has no translation; the message names it."""
 
@@ -59,4 +63,14 @@ def literal(number: float, element: str, types: Mapping[str, str] = TYPES, layou
         text = str(number)
     if layout:
         return f"gl.full([1, 1], {text}, {types[element]}, {layout})"
-    return f"tl.full([1, 1], {text}, {types[element]})"
+    return f"{_CONSTANT}{text}, {types[element]})"
+
+
+def with_constants_of(shape: str, lines: Sequence[str]) -> list[str]:
+    """The lines of a kernel whose constants have another shape than `[1, 1]`.
+
+    Args:
+      shape: `[]` for a function of scalars, `[1]` for tiles of one dimension.
+      lines: lines of Triton.
+    """
+    return [line.replace(_CONSTANT, f"tl.full({shape}, ") for line in lines]

@@ -22,10 +22,8 @@ SMALL_TRANSPOSED_TILES = 4
 8x1024x1024 f32 took 17.0 us, the shorter one 18.2; of 4x512x512 4.2 and 3.5."""
 
 
-SCATTERED, SCATTERED_WARPS, SCATTERED_ELEMENTS = ("permuted", "swapped"), 1, 16
-"""Traits of loads that no vector has; warps of a CTA, and elements of a thread, of many such loads
-of 16 bits: pixel shuffles of 3.2 million f16 took 8.4 us on an H200 so, and 9.2 with four warps and
-eight elements; reflections of 8.1 million 14.9 and 16.3."""
+SCATTERED = ("permuted", "swapped")
+"""Traits of loads that no vector has."""
 
 OVERLAPPED, OVERLAPPED_ELEMENTS, OVERLAPPED_WARPS = (
     ("functions", "error function", "gathered"),
@@ -72,9 +70,6 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
         return PointwiseConfig(side, side, TRANSPOSED_WARPS)
     shape = thread_shape(problem.elements, target, bits=problem.result_bits)
     if problem.elements >= gpu.num_sms * gpu.max_threads_per_sm * SMALL_VECTOR:
-        if problem.trait in SCATTERED and problem.result_bits == 16:
-            tile = SCATTERED_WARPS * gpu.warp_size * SCATTERED_ELEMENTS
-            return PointwiseConfig(1, tile, SCATTERED_WARPS)
         if problem.trait in FUNCTIONS and problem.result_bits == 16:
             tile = OVERLAPPED_WARPS * gpu.warp_size * FUNCTION_ELEMENTS
             return PointwiseConfig(1, tile, OVERLAPPED_WARPS)

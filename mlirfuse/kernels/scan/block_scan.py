@@ -13,7 +13,14 @@ from collections.abc import Sequence
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.demand_writer import ALWAYS, Demand
-from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS, TYPES, WIDE, literal
+from mlirfuse.kernels.codegen.element_types import (
+    HIDING,
+    POINTERS,
+    TYPES,
+    WIDE,
+    literal,
+    with_constants_of,
+)
 from mlirfuse.kernels.codegen.indices import Index, axis_of, linear, parts
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Axis, Group, Space, power_of_two
 from mlirfuse.kernels.codegen.module_text import text_of
@@ -350,7 +357,7 @@ class _Kernel:
         known = body.block(block, ["a", "b"], lambda loop: "")
         (yielded,) = list(block.operations)[-1].operation.operands
         # It is called with scalars.
-        lines = [line.replace("tl.full([1, 1],", "tl.full([],") for line in body.writer.lines]
+        lines = with_constants_of("[]", body.writer.lines)
         lines.append(f"return {known[yielded]}")
         return "\n".join(
             ["@triton.jit", "def combine(a, b):", *(f"    {n}" for n in lines), "\n\n"]
