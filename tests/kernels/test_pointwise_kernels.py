@@ -305,11 +305,29 @@ def plan_of(text):
         return plan
 
 
-def test_a_bias_is_read_once_for_the_rows_of_a_tile():
+def scaled_text(sizes, axes, name):
+    """x f(s), the scales along some of the axes."""
+    f = Function("main", sizes)
+    x, s = f.argument(range(len(sizes)), "f16"), f.argument(axes, "f16")
+    return f.finish(f.apply("arith.mulf", x, f.apply(name, s)))
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [("math.exp", True), ("math.rsqrt", True), ("arith.negf", False)]
+)
+def test_functions_of_scales_are_computed_once_for_the_rows_of_a_tile(name, row):
+    source = plan_of(scaled_text((4096, 96), (1,), name)).program.source
+    assert ("tl.load(x0 + column)" in source) == ("row =" in source) == row
+    assert ("tl.load(x0 + (column % 96))" in source) != row
+
+
+def test_a_bias_has_vectors_in_flat_tiles():
     program = plan_of(gelu_text((4096, 4096), "f16")).program
-    assert "tl.load(x0 + row * (4096) + column)" in program.source
-    assert "tl.load(x1 + column)" in program.source
+    assert "tl.load(x1 + (column % 4096))" in program.source
     assert program.num_warps * 32 * heuristics.FUNCTION_ELEMENTS == 1024
+    code = triton_compiler.build(program, "sm_90").code.decode()
+    assert code.count("ld.global.v4.b32") == 6
+    assert "ld.global.b16" not in code
 
 
 def test_gathers_along_rows_have_flat_tiles():
@@ -330,7 +348,8 @@ def test_gathers_along_rows_have_flat_tiles():
     assert "row =" not in source
 
 
-def test_halves_of_a_row_need_no_division():
+@needs_triton
+def test_halves_of_a_row_are_vectors():
     whole, half = "tensor<64x2048xf16>", "tensor<64x1024xf16>"
     cut = f"[64, 1024] [1, 1] : {whole} to {half}"
     body = f"""
@@ -342,7 +361,10 @@ def test_halves_of_a_row_need_no_division():
       %n = arith.mulf %i, %j : f16
       linalg.yield %n : f16
     }} -> {half}"""
-    assert "column //" not in plan_of(region_text(f"%x: {whole}", half, body)).program.source
+    program = plan_of(region_text(f"%x: {whole}", half, body)).program
+    code = triton_compiler.build(program, "sm_90").code.decode()
+    assert code.count("ld.global.b32") == 2 * code.count("st.global.b32") > 0
+    assert "ld.global.b16" not in code
 
 
 def test_views_of_one_tensor_are_one_operand():
@@ -414,6 +436,9 @@ def transposed_text(sizes, axes):
         ((64, 32, 32, 2, 2, 32), (0, 5, 1, 3, 2, 4), 64, 32),
         # The operand has few rows, and the columns are divided.
         ((8, 9, 2, 2, 66, 66), (0, 1, 4, 2, 5, 3), 1, 1024),
+        # A flat tile has all rows, or not.
+        ((248, 12, 64), (0, 2, 1), 1, 1024),
+        ((8, 8, 4096), (0, 2, 1), 8, 128),
         # The operand has few elements of those of the result, or of one row.
         ((64, 4000, 3, 2), (3, 2), 1, 1024),
         ((4000, 3), (0, 1), 1, 512),
@@ -425,12 +450,12 @@ def test_tiles_of_transposed_operands(sizes, axes, rows, columns):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "bias", "dimensions"),
-    [((5000,), (0,), 1), ((512, 4096), (1,), 1), ((64, 96), (1,), 2)],
+    ("sizes", "axes", "dimensions"),
+    [((5000,), (0,), 1), ((512, 4096), (1,), 1), ((512, 96), (1,), 2)],
 )
-def test_a_tile_of_one_row_has_one_dimension(sizes, bias, dimensions):
-    source = plan_of(gelu_text(sizes, "f32", bias)).program.source
-    assert ("[None, :]" in source) == ("tl.full([1, 1]" in source) == (dimensions == 2)
+def test_a_tile_of_one_row_has_one_dimension(sizes, axes, dimensions):
+    source = plan_of(scaled_text(sizes, axes, "math.exp")).program.source
+    assert ("[None, :]" in source) == (dimensions == 2)
 
 
 def test_a_tile_has_two_dimensions_where_a_result_has_rows_alone(interpreter):
@@ -467,13 +492,14 @@ func.func @main(%x: {of_rows}, %y: {out}) -> ({out}, {of_rows}) {{
     close(whole, 2.0 * arrays[0].astype(np.float64)[:, None] + arrays[1], "f16")
 
 
-@pytest.mark.parametrize(("columns", "first"), [(1 << 22, "row"), (1 << 12, "column")])
-def test_rows_that_share_a_large_operand_are_next_to_each_other(columns, first):
+@pytest.mark.parametrize(("columns", "together"), [(1 << 22, True), (1 << 12, False)])
+def test_rows_that_share_a_large_operand_are_next_to_each_other(columns, together):
     """L2 has nothing left of it when the next row of all columns reads it."""
     f = Function("main", (6, columns))
     x, y = f.argument((1,), "f16"), f.argument((0, 1), "f16")
     source = plan_of(f.finish(f.apply("arith.mulf", x, y))).program.source
-    assert f"{first} = (pid % " in source or f"{first} = pid % " in source
+    assert ("row = pid % 6" in source) == together
+    assert ("row =" in source) == together
 
 
 def test_no_kernel_where_a_dynamic_dimension_is_inside():

@@ -7,6 +7,7 @@ begins, or, with a transposed operand, after that operand's contiguous axis.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
@@ -145,6 +146,7 @@ class Nest:
       transposed: whether an operand has the axes of a tile in another order than the result.
       rows: first axis of the rows; those before it are batches.
       columns: first axis of the columns.
+      rows_first: whether the tiles of the rows of a column are next to each other.
 
     Raises:
       Conflict: the ops do not share these axes.
@@ -181,6 +183,7 @@ class Nest:
             transposition = len(batches), columns
         self.transposed = transposition is not None
         self.rows, self.columns = transposition or (0, self._split())
+        self.rows_first = False
 
     def _arrange(self, main: ir.Value, order: Sequence[int]) -> None:
         """Sets the axes, those of these dimensions of a result, and the accesses along them."""
@@ -213,9 +216,10 @@ class Nest:
     def _transposition(self) -> tuple[int, int] | None:
         """The first axes of the rows and of the columns of a transposition, if there is one.
 
-        Few rows whose columns have divided indices are none: the inverse of a pixel shuffle by
-        three of 20 million f16 took 43.9 us on an H200 in tiles of four rows, and 27.6 in flat
-        ones; by two 29.0 and 25.0.
+        Few rows are none whose columns have divided indices, or which a flat tile has as a whole:
+        the inverse of a pixel shuffle by three of 20 million f16 took 43.9 us on an H200 in tiles
+        of four rows, and 27.6 in flat ones; by two 29.0 and 25.0; 8432 blocks of 64x12 10.6 and
+        7.1. Others read a line for each element: four rows of 90000 took 23.4 us, and 49.8 flat.
         """
         transposed = self._transposed_reads()
         if not transposed:
@@ -236,7 +240,8 @@ class Nest:
             return None
         runs = range(end + 2, len(self.sizes))
         divided = not all(largest.collapses(axis - 1, axis) for axis in runs)
-        return None if rows < MIN_TILE_SIDE and divided else (first, end + 1)
+        short = divided or rows * columns <= MAX_TILE_COLUMNS
+        return None if rows < MIN_TILE_SIDE and short else (first, end + 1)
 
     def _scattered_rows(self) -> list[int]:
         """The innermost axes of the largest transposed operand, in its order, where these are rows.
@@ -284,7 +289,18 @@ class Nest:
         return [axis for axis, size in zip(read.axes, sizes, strict=True) if size != 1]
 
     def _split(self) -> int:
-        """The first axis of the columns."""
+        """The first axis of the columns.
+
+        Flat tiles, whose vectors divide an index once, are as fast as others or faster where no
+        index is computed or needed for itself: on an H200 products of 512x96x56x7 f32 by rows of
+        seven took 54.7 us in tiles of rows, and 37.8 in flat ones; three operands of 2448x128x49
+        bf16 that lack an axis each 35.0 and 19.6; heads of 64 elements 17.5 and 17.4. But functions
+        of what rows share are computed for each element there: the scales of a batch norm, its
+        GELU behind it, of 5.8 million bf16 11.0 and 15.3 us.
+        """
+        plain = not self.indexed and not any(read.computed for read in self.reads)
+        if plain and None not in self.sizes and not self._computes_shared_values():
+            return 0
         breaks = [
             axis
             for axis in range(1, len(self.sizes))
@@ -295,6 +311,43 @@ class Nest:
         ]
         # Of equals the last: rows whose tiles start where a row starts need no division.
         return min([*reversed(breaks), 0], key=self._access_cost)
+
+    def _computes_shared_values(self) -> bool:
+        """Whether functions or quotients have values that lack an axis as their only operands."""
+        total = count(self.sizes)
+        for op in filter(ops.is_elementwise, self._group):
+            sizes, body = ops.loop_sizes(op), ops.body(op)
+            shared = {
+                argument
+                for argument, index_map in zip(body.arguments, ops.plain_maps(op), strict=True)
+                if count([sizes[loop] for loop in index_map if loop is not None]) < total
+            }
+            for scalar in (found.operation for found in body.operations):
+                given = [value for value in scalar.operands if ops.constant(value) is None]
+                if given and shared.issuperset(given):
+                    if scalar.name.startswith("math.") or scalar.name == "arith.divf":
+                        return True
+                    shared.update(scalar.results)
+        return False
+
+    def sharing_a_large_operand(self, num_bytes: int) -> Nest:
+        """The axes with rows that share an operand of at least so many bytes, if there is one.
+
+        Static sizes; else, and without such an operand, the axes as they are.
+        """
+        if self.transposed or None in self.sizes:
+            return self
+        found = 0
+        for read in self.reads:
+            lacking = [axis for axis, size in enumerate(self.sizes) if size != 1]
+            lacking = [axis for axis in lacking if axis not in read.axes]
+            if lacking and not read.computed and count(read.sizes) * read.bits // 8 >= num_bytes:
+                found = max(found, lacking[-1] + 1)
+        if not found or count(self.sizes[found:]) < MAX_TILE_COLUMNS:
+            return self
+        nest = copy.copy(self)
+        nest.rows, nest.columns, nest.rows_first = 0, found, True
+        return nest
 
     def _access_cost(self, split: int) -> float:
         """Vectorized accesses for an element of the result, if the columns start at an axis."""

@@ -24,7 +24,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
     known_product,
     power_of_two,
 )
-from mlirfuse.kernels.codegen.loop_nest import VECTOR, Nest, count, sharing_rows, tile_width
+from mlirfuse.kernels.codegen.loop_nest import VECTOR, sharing_rows, tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.plan import Extent, Plan
@@ -116,7 +116,9 @@ class _Grid:
 
 def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig, target: Target) -> Plan:
     gpu = gpu_of(target)
-    grid = _grid(analysis, config, config.num_warps * gpu.warp_size, gpu.l2_bytes)
+    nest = analysis.nest.sharing_a_large_operand(gpu.l2_bytes // SHARED_L2)
+    analysis = dataclasses.replace(analysis, nest=nest)
+    grid = _grid(analysis, config, config.num_warps * gpu.warp_size)
     space = grid.space()
     tiles = _tiles(analysis, space, wide=grid.wide)
     writer = tiles.body.writer
@@ -160,9 +162,7 @@ def _write(tiles: Tiles, analysis: PointwiseAnalysis) -> None:
         tiles.store(f"y{number}", value, written[value])
 
 
-def _grid(
-    analysis: PointwiseAnalysis, config: PointwiseConfig, threads: int, l2_bytes: int
-) -> _Grid:
+def _grid(analysis: PointwiseAnalysis, config: PointwiseConfig, threads: int) -> _Grid:
     """The tiles of a configuration, narrowed where they would be mostly masked.
 
     They are tall where rows share divided indices of their columns.
@@ -201,16 +201,7 @@ def _grid(
         width,
         wide,
         has_lines=height == 1 and across,
-        rows_first=not dynamic and _rows_share(nest, l2_bytes),
-    )
-
-
-def _rows_share(nest: Nest, l2_bytes: int) -> bool:
-    """Whether rows share operands of which L2 has little left when the next row reads them."""
-    return not nest.transposed and any(
-        {*range(nest.rows, nest.columns)}.difference(read.axes)
-        and count(read.sizes) * read.bits // 8 >= l2_bytes // SHARED_L2
-        for read in nest.reads
+        rows_first=nest.rows_first,
     )
 
 
