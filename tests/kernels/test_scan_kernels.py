@@ -89,15 +89,21 @@ def test_segments(interpreter, short_segments, shape, axis, after):
     ("combine", "shape", "axis", "segments", "pipelined"),
     [
         ("add", (2, 1111), 1, 5, False),
-        ("add", (2, 1111), 1, 1, True),
-        ("logaddexp", (2, 1111), 1, 5, True),
+        ("add", (2, 1112), 1, 5, False),
+        ("add", (2, 1112), 1, 1, True),
+        ("add", (1, 1111), 1, 1, True),
+        ("add", (2, 1111), 1, 1, False),
+        ("logaddexp", (2, 1112), 1, 5, True),
         ("add", (4200, 3), 0, 5, True),
     ],
 )
-def test_loads_of_split_scans_are_not_pipelined(
+def test_loads_of_split_and_of_unaligned_scans_are_not_pipelined(
     monkeypatch, combine, shape, axis, segments, pipelined
 ):
-    """There are as many CTAs as the device holds; with functions a pipeline is faster."""
+    """There are as many CTAs as the device holds; with functions a pipeline is faster.
+
+    A copy of a pipeline has one element where rows are not aligned.
+    """
     lanes = 1 if axis == 1 else 4
     config = ScanConfig(64, lanes, 1, segments)
     monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
@@ -195,6 +201,23 @@ def test_long_scans_fill_the_device(outer, columns, bits):
     assert warps <= most
     assert config.segments > 1 or blocks <= 5
     assert 2 * warps >= most // 2 or blocks <= 5 or config.segments == blocks
+
+
+@pytest.mark.parametrize(
+    ("outer", "columns", "bits", "split"),
+    [
+        (32, 11656, 32, False),
+        (32, 11655, 32, True),
+        (32, 11656, 64, True),
+        (256, 20000, 16, False),
+        (256, 20000, 64, True),
+    ],
+)
+def test_scans_of_costly_blocks_are_split(outer, columns, bits, split):
+    """Elements are costly that have 64 bits, or are loaded alone; parts of 64 bits have 4 warps."""
+    config = heuristics.default_config(ScanProblem(outer, columns, 1, bits), TARGET)
+    assert (config.segments > 1) == split
+    assert not split or config.num_warps == 4
 
 
 @pytest.mark.parametrize("target", ["cuda:sm_80", "cuda:sm_86", "cuda:sm_90"])
