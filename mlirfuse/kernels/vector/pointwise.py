@@ -87,7 +87,7 @@ class Pointwise(Memory):
     def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
         op, held = ops.defining_op(value), literal(value)
         if held is not None:
-            return self.splat(held, _element(value))
+            return self.splat(held, ops.element_type(value))
         if ops.ranked(value) is None:
             raise Unsupported(f"a scalar operand, {value.type}")
         if op is None or not self.computes(op):
@@ -192,22 +192,22 @@ class Pointwise(Memory):
         if not op.name.startswith(("arith.", "math.")) or len(op.results) != 1:
             raise Unsupported(op.name)
         for value in (*op.operands, *op.results):
-            if str(value.type) not in SCALAR_TYPES:
+            if ops.element_type(value) not in SCALAR_TYPES:
                 raise Unsupported(f"{op.name} of {value.type}")
+        kind = ops.element_type(op.results[0])
         if op.name == "math.fpowi" and (exponent := literal(op.operands[1])) is not None:
             base = self.scalar(op.operands[0], values)
-            values[op.results[0]] = self._power(base, int(exponent), str(op.results[0].type))
+            values[op.results[0]] = self._power(base, int(exponent), kind)
             return
         operands = [self.scalar(v, values) for v in op.operands]
-        if op.name in EXTREMES and str(op.results[0].type) == "f16":
+        if op.name in EXTREMES and kind == "f16":
             values[op.results[0]] = self._extreme(op.name, operands)
             return
         attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
-        kinds = ", ".join(self.vector_type(str(v.type)) for v in op.operands)
+        kinds = ", ".join(self.vector_type(ops.element_type(v)) for v in op.operands)
         held = f" <{{{attributes}}}>" if attributes else ""
         values[op.results[0]] = self.writer.value(
-            f'"{op.name}"({", ".join(operands)}){held} : ({kinds})'
-            f" -> {self.vector_type(str(op.results[0].type))}"
+            f'"{op.name}"({", ".join(operands)}){held} : ({kinds}) -> {self.vector_type(kind)}'
         )
 
     def _extreme(self, name: str, operands: Sequence[str]) -> str:
@@ -246,13 +246,13 @@ class Pointwise(Memory):
         held = literal(value)
         if held is None:
             raise Unsupported("a scalar from outside the group")
-        return self.splat(held, str(value.type))
+        return self.splat(held, ops.element_type(value))
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
         """The offset of an element in its buffer."""
         total, stride, merged = Linear(), 1, False
-        shape = list(ir.RankedTensorType(value_type).shape)
-        for size, axis in zip(reversed(shape), reversed(axes), strict=True):
+        sizes = ops.type_shape(value_type)
+        for size, axis in zip(reversed(sizes), reversed(axes), strict=True):
             if axis is not None and size != 1:
                 if self._is_merged(axis):
                     # The axes are the last dimensions: an index of all of them is an offset.
@@ -295,7 +295,3 @@ def literal(value: ir.Value) -> str | None:
     elif ops.ranked(value) is not None:
         return None
     return str(number).split(" : ")[0]
-
-
-def _element(value: ir.Value) -> str:
-    return ops.element_type(value) if ops.ranked(value) is not None else str(value.type)
