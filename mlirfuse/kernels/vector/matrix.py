@@ -18,8 +18,9 @@ import math
 
 from mlirfuse.kernels.vector.dense import Dense
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
+from mlirfuse.kernels.vector.forms import literal
 from mlirfuse.kernels.vector.grouped import GroupedKernel
-from mlirfuse.kernels.vector.pointwise import Position, literal
+from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.products import TILE_BYTES, TILE_ROWS, Operands, Product
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tile_registers import TileRegisters
