@@ -225,5 +225,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     numerics=Numerics.EXACT,
     kind=Kind.REWRITE,
+    contained=True,
     source="mlirfuse",
 )
