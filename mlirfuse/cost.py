@@ -284,7 +284,8 @@ def computation(op: ir.Operation) -> Work:
         return Work(0, launches=0)
     if op.name == ops.REGION:
         return combined((computation(o.operation) for o in op.regions[0].blocks[0].operations), 0)
-    if not ops.is_generic(op) and not ops.is_contraction(op):
+    contracts = ops.is_contraction(op)
+    if not contracts and not ops.is_generic(op):
         count = max((ops.num_elements(r, ops.ASSUMED_DYNAMIC_SIZE) for r in op.results), default=0)
         special = 2 if op.name == "linalg.softmax" else 0
         return Work(0, vector=count, special=special * count, parallel=count)
@@ -292,9 +293,9 @@ def computation(op: ir.Operation) -> Work:
     count = math.prod(sizes)
     kinds = ops.iterator_types(op)
     parallel = math.prod(s for s, k in zip(sizes, kinds, strict=True) if k == "parallel")
-    if parallel < count and not ops.is_contraction(op):
+    if parallel < count and not contracts:
         parallel *= min(count // parallel, MAX_REDUCTION_THREADS)
-    if ops.is_contraction(op):
+    if contracts:
         return Work(0, matrix=2 * count, kind=ops.element_type(op.operands[0]), parallel=parallel)
     names = ops.scalar_names(op)
     special = sum(map(_is_special, names))
@@ -313,9 +314,3 @@ def num_bytes(values: Iterable[ir.Value]) -> int:
         if ops.ranked(value) is not None:
             count += ops.num_bytes(value, ops.ASSUMED_DYNAMIC_SIZE)
     return count
-
-
-def is_cheap_value(value: ir.Value) -> bool:
-    """Whether a group clones the producer of the value instead of reading the value."""
-    op = ops.defining_op(value)
-    return op is not None and slices.is_clonable(op)

@@ -21,8 +21,8 @@ from iree.compiler import ir
 
 from mlirfuse import cost
 from mlirfuse.cost import Gain, Work
+from mlirfuse.structured.ir import analysis_cache, ops, slices
 from mlirfuse.structured.ir import fusable_neighbors as neighbors
-from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets import cpu_rates
 from mlirfuse.targets.base import Target
 
@@ -50,6 +50,7 @@ def dispatches(group: Iterable[ir.Operation]) -> list[Work]:
     return _Dispatches(list(_members(group))).works()
 
 
+@analysis_cache.per_op
 def ordered_additions(op: ir.Operation) -> int:
     """Number of additions, maxima and the like that IREE's code for CPUs makes in their order.
 
@@ -93,13 +94,13 @@ def _members(group: Iterable[ir.Operation]) -> Iterator[ir.Operation]:
             yield op
 
 
-def _source(value: ir.Value) -> ir.Value:
-    """The value before reshapes and dispatch regions."""
-    while True:
-        inner = ops.yielded_value(ops.strip_views(value, ops.RESHAPES))
-        if inner == value:
-            return value
-        value = inner
+def _source(value: ir.Value) -> tuple[ir.Value, ir.Operation | None]:
+    """The value before reshapes and dispatch regions, and the op that defines it."""
+    op = ops.defining_op(value)
+    while op is not None and (op.name in ops.RESHAPES or op.name == ops.REGION):
+        value = op.operands[0] if op.name in ops.RESHAPES else ops.yielded_value(value)
+        op = ops.defining_op(value)
+    return value, op
 
 
 def _readers(value: ir.Value) -> Iterator[ir.Operation]:
@@ -178,7 +179,7 @@ class _Dispatches:
         """Producer, user and the operand of the user, for each pair among the ops."""
         for user in self.members:
             for value in dict.fromkeys(user.operands):
-                producer = ops.defining_op(_source(value))
+                _, producer = _source(value)
                 if producer is not None and producer in self.parent:
                     yield producer, user, value
 
@@ -187,8 +188,8 @@ class _Dispatches:
         read = {
             source
             for op in part
-            for source in map(_source, slices.operands_of([op]))
-            if ops.defining_op(source) not in inside and not cost.is_cheap_value(source)
+            for source, producer in map(_source, slices.operands_of([op]))
+            if producer is None or not (producer in inside or slices.is_clonable(producer))
         }
         written = [
             value for op in part for value in op.results if not inside.issuperset(_readers(value))
@@ -212,7 +213,7 @@ def _fuses_elementwise(producer: ir.Operation, user: ir.Operation, value: ir.Val
         return False
     if ops.is_contraction(user) or neighbors.has_window(user):
         return set(ops.scalar_names(producer)) <= _CASTS and _is_only_reader(producer, user)
-    if not neighbors.nests(ops.shape(_source(value)), ops.shape(value)):
+    if not neighbors.nests(ops.shape(_source(value)[0]), ops.shape(value)):
         return False
     if _is_only_reader(producer, user):
         return True
@@ -238,7 +239,7 @@ def _takes(producer: ir.Operation, user: ir.Operation, value: ir.Value) -> bool:
         return False
     if len(read) < loops and ops.loop_sizes(producer) != ops.loop_sizes(user):
         return False
-    same_space = neighbors.nests(ops.shape(_source(value)), ops.shape(value))
+    same_space = neighbors.nests(ops.shape(_source(value)[0]), ops.shape(value))
     return same_space and _is_first_reader(producer, user)
 
 

@@ -59,9 +59,6 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     for old, made in zip(root.results, new.results, strict=True):
         old.replace_all_uses_with(made)
     root.erase()
-    for op in found.values():
-        if not ops.is_read(op.results[0]):
-            op.erase()
     return new
 
 
@@ -73,5 +70,6 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    contained=True,
     source="MLIR linalg elementwise fusion",
 )

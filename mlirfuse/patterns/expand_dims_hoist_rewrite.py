@@ -204,5 +204,6 @@ PASS = FusionPass(
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,
+    contained=True,
     source="MLIR linalg reshape propagation",
 )

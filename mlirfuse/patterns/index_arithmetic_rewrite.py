@@ -31,6 +31,7 @@ from mlirfuse.structured.expr.index_values import BodyValues
 from mlirfuse.structured.ir import ops
 
 _EXTRACT = "tensor.extract"
+_SELECT = "arith.select"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,11 +59,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     """Finds indices that have a shorter form, and conditions that are decided."""
     if ops.in_region(root) or not ops.is_elementwise(root) or ops.reads_inits(root):
         return None
-    if None in ops.indexing_maps(root):
+    if None in ops.indexing_maps(root) or {_EXTRACT, _SELECT}.isdisjoint(ops.scalar_names(root)):
         return None
     values, found = BodyValues(root), _Found({}, {})
     for op in (o.operation for o in ops.body(root).operations):
-        if op.name == "arith.select":
+        if op.name == _SELECT:
             condition = values.of(op.operands[0])
             if condition is not None and len(set(condition.flat)) == 1:
                 found.chosen[op.results[0]] = op.operands[1 if condition.flat[0] else 2]
@@ -224,5 +225,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     numerics=Numerics.EXACT,
     kind=Kind.REWRITE,
+    contained=True,
     source="mlirfuse",
 )

@@ -140,6 +140,8 @@ def _is_concatenation(op: ir.Operation) -> bool:
 
 def _takes_padding(op: ir.Operation) -> bool:
     """Whether an op in no group reads a window of its operand."""
+    if not op.name.startswith("linalg."):
+        return False  # perhaps an op in a scalar body, about which no analysis may be cached
     return fusable_neighbors.is_compute(op) or op.name.startswith("linalg.pooling")
 
 

@@ -32,6 +32,7 @@ from mlirfuse import builders
 from mlirfuse.builders import destination_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels.data_movement import analysis
+from mlirfuse.structured.expr import upstream_math
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize.permutations import Order, transposed_order
 
@@ -103,6 +104,8 @@ class _Chain:
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds gathers of transposed tensors that are, or are read, in the order of their source."""
     if ops.in_region(root) or not ops.is_elementwise(root) or None in ops.shape(root.results[0]):
+        return None
+    if not upstream_math.computes(root, upstream_math.GATHER):
         return None
     loops = tuple(range(len(ops.iterator_types(root))))
     if not loops or len(root.results) != 1 or ops.reads_inits(root):

@@ -36,20 +36,25 @@ class Block:
 
     def set(self, held: Sequence[ir.Operation]) -> None:
         """Sets the ops of the block, in order."""
-        self._named: dict[str, list[Entry]] = {}
+        self._named: dict[str, list[tuple[int, ir.Operation]]] = {}
         self._found: dict[tuple[tuple[str, ...], Test], list[Entry]] = {}
         for place, op in enumerate(held):
             # One of assertions alone computes nothing: ONNX's losses have it.
-            if op.name == "linalg.generic" and not op.results:
+            name = op.name
+            if name == "linalg.generic" and not op.results:
                 continue
-            self._named.setdefault(op.name, []).append((place, ops.identity(op), op))
+            self._named.setdefault(name, []).append((place, op))
 
     def where(self, names: tuple[str, ...], test: Test) -> list[Entry]:
         """The ops of these names that pass the test, in block order."""
         found = self._found.get((names, test))
         if found is None:
-            named = (entry for name in dict.fromkeys(names) for entry in self._named.get(name, ()))
-            found = [entry for entry in named if test(entry[2])]
+            found = [
+                (place, ops.identity(op), op)
+                for name in dict.fromkeys(names)
+                for place, op in self._named.get(name, ())
+                if test(op)
+            ]
             found.sort(key=operator.itemgetter(0))
             self._found[names, test] = found
         return found

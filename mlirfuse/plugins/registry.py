@@ -53,8 +53,11 @@ def passes() -> Mapping[str, FusionPass]:
 
 def find_pass(name: str) -> str | None:
     """Returns the pass that `name` or an alias stands for; None when there is none."""
+    registered = passes()
+    if name in registered:
+        return name
     wanted = normalized(name)
-    for known, entry in passes().items():
+    for known, entry in registered.items():
         if any(normalized(n) == wanted for n in (known, *entry.aliases)):
             return known
     return None

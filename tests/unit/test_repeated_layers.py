@@ -160,7 +160,17 @@ def test_a_change_ends_the_repetition(change):
     assert found(ir.Module.parse(text(change))).count < COUNT - 2
 
 
-def test_a_weight_of_numbers_that_can_be_seen_is_compared():
+def inline(source):
+    """The vectors are small, so that their data is in the text."""
+    numbers = ", ".join(f"{n}.0" for n in range(1, 64))
+    return re.sub(r"dense_resource<gamma(\d)>", rf"dense<[\1.5, {numbers}]>", source)
+
+
+def test_weights_in_the_text_are_weights():
+    assert found(ir.Module.parse(inline(text()))).count == COUNT - 1
+
+
+def test_a_splat_is_compared():
     source = text().replace("dense_resource<gamma4>", "dense<2.0>")
     assert found(ir.Module.parse(source)).count < COUNT - 2
     for number in range(COUNT):
@@ -191,11 +201,12 @@ def parameters(source):
     [
         (text(), {}),
         (parameters(text()), {}),
+        (inline(text()), {}),
         (one_name(text()), {}),
         (one_name(text()), SEARCH),
         (text(), {"pipeline": "norms_only"}),
     ],
-    ids=["named", "parameters", "lines", "search", "norms"],
+    ids=["named", "parameters", "inline", "lines", "search", "norms"],
 )
 def test_replication_equals_a_run_on_all(source, switches, target):
     module, options = ir.Module.parse(source), FusionOptions.resolve(**switches)

@@ -22,21 +22,22 @@ class Lines:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._depth = 0
+        self._indent = ""
 
     def line(self, text: str) -> None:
         """Writes a line."""
-        self.lines.append(INDENT * self._depth + text)
+        self.lines.append(self._indent + text)
 
     @contextlib.contextmanager
     def indented(self, header: str) -> Iterator[None]:
         """Writes the header of a loop, a condition or a function; its body is the `with` block."""
         self.line(header)
-        self._depth += 1
+        before = self._indent
+        self._indent += INDENT
         try:
             yield
         finally:
-            self._depth -= 1
+            self._indent = before
 
 
 class Writer(Lines):
@@ -86,9 +87,9 @@ class Writer(Lines):
 
         Names go on counting, so that the lines may stand next to others of this writer.
         """
-        lines, depth, known = self.lines, self._depth, self._known
-        self.lines, self._depth, self._known = [], 0, {}
+        lines, indent, known = self.lines, self._indent, self._known
+        self.lines, self._indent, self._known = [], "", {}
         try:
             yield self.lines
         finally:
-            self.lines, self._depth, self._known = lines, depth, known
+            self.lines, self._indent, self._known = lines, indent, known

@@ -17,7 +17,7 @@ from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Axis
 from mlirfuse.kernels.vector.accumulators import Accumulators, additions
 from mlirfuse.kernels.vector.column_layout import Layout
-from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
+from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.row_analysis import (
     COLUMN,
     RowAnalysis,
@@ -71,26 +71,24 @@ class ColumnBody(Pointwise):
         loops = [self.axis(axis) for axis in self.analysis.loops[op]]
         skipped = {one.combine for one in self.analysis.reductions if one.op == op}
         values: dict[ir.Value, str] = {}
-        *computed, _ = [o.operation for o in ops.body(op).operations]
-        reads = zip(ops.body(op).arguments, op.operands, ops.plain_maps(op), strict=True)
-        for argument, operand, index_map in reads:
-            if ops.users(argument) and not self.analysis.accumulates(op, argument):
+        body = self.forms.body(op)
+        for argument, operand, index_map in body.reads:
+            if not self.analysis.accumulates(op, argument):
                 axes = tuple(None if n is None else loops[n] for n in index_map)
                 values[argument] = self.vector(operand, axes, position)
-        self.apply_all((o for o in computed if o not in skipped), values, loops, position)
+        self.apply_all((o for o in body.computed if o not in skipped), values, loops, position)
         return values
 
     def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
         op = ops.defining_op(value)
-        if op is None or op not in self.analysis.loops or literal(value) is not None:
+        if op is None or op not in self.analysis.loops or self.forms.literal(value) is not None:
             return super()._vector(value, axes, position)
         if self.axes(value) != axes:
             raise Unsupported("a value that is read along other axes")
         if value in self._reduced:
             return self.total(value, ops.element_type(value), position)
-        *_, end = [o.operation for o in ops.body(op).operations]
-        number = list(op.results).index(value)
-        return self.scalar(end.operands[number], self.scalars(op, position))
+        yielded = self.forms.body(op).yielded[list(op.results).index(value)]
+        return self.scalar(yielded, self.scalars(op, position))
 
 
 class ColumnLoops:

@@ -28,11 +28,11 @@ from mlirfuse.kernels.vector import (
 )
 from mlirfuse.kernels.vector.dense import Dense, DenseKernel, InPlace
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.forms import literal
 from mlirfuse.kernels.vector.geometry import Image, result_axes, windows
 from mlirfuse.kernels.vector.grouped import GroupedKernel
 from mlirfuse.kernels.vector.matrix import MatrixKernel
 from mlirfuse.kernels.vector.memory import NotContiguous
-from mlirfuse.kernels.vector.pointwise import literal
 from mlirfuse.kernels.vector.products import (
     Operands,
     Product,

@@ -317,7 +317,7 @@ class DenseKernel(TileKernel):
 
     def _weights(self, at: Linear, vector: int) -> str:
         """A vector of the filter, in f32: of a packed one zeros are behind the last channel."""
-        element = str(ir.RankedTensorType(self.filter).element_type)
+        element = ops.type_element(self.filter)
         mask = self.masks[vector] if self.dense.in_place is not None else ""
         place = at + vector * self.lanes
         return self.math.widened(self.body.load(self.packed, self.filter, place, mask), element)

@@ -56,13 +56,12 @@ class VectorKernel:
 
 def memref(kind: ir.Type) -> str:
     """The type of a tensor's elements in memory, in one dimension."""
-    shaped = ir.RankedTensorType(kind)
-    return f"memref<{math.prod(shaped.shape)}x{element_in_memory(shaped)}>"
+    return f"memref<{math.prod(ops.type_shape(kind))}x{element_in_memory(kind)}>"
 
 
-def element_in_memory(kind: ir.RankedTensorType) -> str:
+def element_in_memory(kind: ir.Type) -> str:
     """The type of a tensor's elements in memory, where a boolean is a byte."""
-    element = str(kind.element_type)
+    element = ops.type_element(kind)
     return "i8" if element == "i1" else element
 
 
@@ -104,12 +103,7 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:12]
     # IREE links all kernels of a program together: functions have names of their own, too.
     symbol, entry = f"{NAME}_{digest}", f"{kernel.entry}_{digest}"
-    known = {
-        ops.symbol_name(o.operation)
-        for o in module.regions[0].blocks[0]
-        if "sym_name" in o.operation.attributes
-    }
-    if symbol not in known:
+    if symbol not in ir.SymbolTable(module):
         with ir.InsertionPoint.at_block_begin(module.regions[0].blocks[0]), region.location:
             source = ir.Operation.parse(_text(kernel, symbol, entry))
             ir.InsertionPoint.current.insert(source)

@@ -23,6 +23,7 @@ from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis, RowReduction, accesses
 from mlirfuse.kernels.vector.row_schedule import Schedule
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import FMA_LATENCY
 
@@ -83,7 +84,7 @@ class FewBody(ColumnBody):
             f"vector.constant_mask [{self._extent}] : {self.vector_type('i1')}"
         )
         first = Position(("kept",), (*position.index[:-1], Linear()), mask)
-        element = str(ir.RankedTensorType(value.type).element_type)
+        element = ops.element_type(value)
         return self.repeated(super()._load(value, axes, first), element, int(position.key[0]))
 
 

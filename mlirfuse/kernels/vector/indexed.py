@@ -138,7 +138,7 @@ class Indexed(Pointwise):
         Indices are written when an op reads them other than as an index of an element.
         """
         if op.name != "tensor.extract":
-            if op.results and str(op.results[0].type) == "index":
+            if op.results and ops.element_type(op.results[0]) == "index":
                 self._indices[id(values), op.results[0]] = (op, loops, position)
             else:
                 super().apply_inner(op, loops, values, position)
@@ -195,7 +195,7 @@ class Indexed(Pointwise):
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
         """The offset of an element in its buffer."""
-        shape = list(ir.RankedTensorType(value_type).shape)
+        shape = ops.type_shape(value_type)
         places: list[Place] = list(axes)
         refusal = self._refusal(shape, places)
         if refusal:

@@ -7,6 +7,7 @@ from iree.compiler import ir
 from mlirfuse.kernels.vector.executable import memref
 from mlirfuse.kernels.vector.pointwise import Pointwise
 from mlirfuse.kernels.vector.writer import Linear
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
 
@@ -34,7 +35,7 @@ class LaneMath:
 
     def scalar(self, buffer: str, kind: ir.Type, at: Linear) -> str:
         """An element of a tensor, in f32."""
-        element = str(ir.RankedTensorType(kind).element_type)
+        element = ops.type_element(kind)
         held = self.writer.value(f"memref.load {buffer}[{self.writer.index(at)}] : {memref(kind)}")
         if element == "f32":
             return held
@@ -47,7 +48,7 @@ class LaneMath:
 
     def broadcast(self, buffer: str, kind: ir.Type, at: Linear) -> str:
         """An element of a tensor of f16, bf16 or f32 in all lanes, in f32."""
-        element = str(ir.RankedTensorType(kind).element_type)
+        element = ops.type_element(kind)
         if element == "f32":
             return self.broadcast_f32(buffer, memref(kind), at)
         held = self.writer.value(f"memref.load {buffer}[{self.writer.index(at)}] : {memref(kind)}")

@@ -16,16 +16,16 @@ from __future__ import annotations
 
 import math
 
-from iree.compiler import ir
-
 from mlirfuse.kernels.vector.dense import Dense
 from mlirfuse.kernels.vector.executable import VectorKernel, memref
+from mlirfuse.kernels.vector.forms import literal
 from mlirfuse.kernels.vector.grouped import GroupedKernel
-from mlirfuse.kernels.vector.pointwise import Position, literal
+from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.products import TILE_BYTES, TILE_ROWS, Operands, Product
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tile_registers import TileRegisters
 from mlirfuse.kernels.vector.writer import Linear, linear
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import MATRIX_SPEEDUP
 
@@ -277,7 +277,7 @@ class MatrixKernel(GroupedKernel):
 
     def _words(self, at: Linear) -> str:
         """Groups of the packed filter, one in each lane, as i32."""
-        element = str(ir.RankedTensorType(self.dense.packed).element_type)
+        element = ops.type_element(self.dense.packed)
         held = f"vector<{self.product.group * self.lanes}x{element}>"
         place = self.writer.index(at)
         loaded = self.writer.value(

@@ -116,7 +116,7 @@ class Memory:
         return full if ir.RankedTensorType(kind).element_type.width < least else ""
 
     def _in_all_lanes(self, buffer: str, kind: ir.Type, at: Linear) -> str:
-        element = str(ir.RankedTensorType(kind).element_type)
+        element = ops.type_element(kind)
         scalar = self.writer.value(
             f"memref.load {buffer}[{self.writer.index(at)}] : {memref(kind)}"
         )
@@ -161,10 +161,10 @@ class Memory:
 
     def _stored(self, kind: ir.Type) -> str:
         """The type of a vector of a tensor's elements as they are in memory."""
-        return self.vector_type(element_in_memory(ir.RankedTensorType(kind)))
+        return self.vector_type(element_in_memory(kind))
 
     def _from_memory(self, vector: str, kind: ir.Type) -> str:
-        if str(ir.RankedTensorType(kind).element_type) != "i1":
+        if ops.type_element(kind) != "i1":
             return vector
         return self.writer.value(
             f"arith.trunci {vector} : {self.vector_type('i8')} to {self.vector_type('i1')}"
@@ -196,7 +196,7 @@ class Memory:
     def store(self, buffer: str, kind: ir.Type, vector: str, at: Linear, mask: str = "") -> None:
         """Stores contiguous elements."""
         held = self._stored(kind)
-        if str(ir.RankedTensorType(kind).element_type) == "i1":
+        if ops.type_element(kind) == "i1":
             vector = self.writer.value(f"arith.extui {vector} : {self.vector_type('i1')} to {held}")
         place = f"{buffer}[{self.writer.index(at)}]"
 
@@ -219,7 +219,7 @@ class Memory:
 
     def store_first(self, buffer: str, kind: ir.Type, vector: str, at: Linear) -> None:
         """Stores the first lane."""
-        element = str(ir.RankedTensorType(kind).element_type)
+        element = ops.type_element(kind)
         held = self.vector_type(element)
         scalar = self.writer.value(f"vector.extract {vector}[0] : {element} from {held}")
         if element == "i1":
@@ -230,4 +230,4 @@ class Memory:
 
 
 def _zero(kind: ir.Type) -> str:
-    return "0.0" if "f" in str(ir.RankedTensorType(kind).element_type) else "0"
+    return "0.0" if "f" in ops.type_element(kind) else "0"

@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from iree.compiler import ir
-
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.channel_kernel import ChannelKernel
 from mlirfuse.kernels.vector.executable import element_in_memory
@@ -196,7 +194,7 @@ class PixelKernel(ChannelKernel):
 
     def _stored_element(self, number: int) -> str:
         """The element type of a result in a buffer, where a boolean is a byte."""
-        return element_in_memory(ir.RankedTensorType(self.problem.results[number].type))
+        return element_in_memory(self.problem.results[number].type)
 
     def _boolean(self, number: int, name: str, element: str) -> str:
         """A vector of a result from its vector in memory."""

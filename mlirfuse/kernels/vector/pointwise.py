@@ -15,12 +15,10 @@ from typing import Any
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.vector.memory import ELEMENT_TYPES, Memory
+from mlirfuse.kernels.vector.forms import Forms
+from mlirfuse.kernels.vector.memory import Memory
 from mlirfuse.kernels.vector.writer import Linear, Writer
 from mlirfuse.structured.ir import ops
-
-SCALAR_TYPES = ELEMENT_TYPES | {"index"}
-"""Types of the scalars that bodies compute with."""
 
 EXTREMES = frozenset({"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"})
 """Ops that IREE 3.13 expands to f32 for a scalar f16 alone: of a vector, `extf` gets the scalar's
@@ -56,12 +54,14 @@ class Pointwise(Memory):
     """Writes the elementwise ops of one kernel.
 
     Attributes:
+      forms: the forms of the ops.
       first_merged: the first of the axes that are contiguous in each tensor and have one index,
         that of the last axis; None where each axis has its own.
     """
 
     def __init__(self, writer: Writer, lanes: int, *, gathers: bool = False) -> None:
         super().__init__(writer, lanes, gathers=gathers)
+        self.forms = Forms(lanes)
         self.first_merged: int | None = None
         self._known: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], str] = {}
 
@@ -85,11 +85,12 @@ class Pointwise(Memory):
         return self._known[key]
 
     def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
-        op, held = ops.defining_op(value), literal(value)
+        held = self.forms.literal(value)
         if held is not None:
-            return self.splat(held, _element(value))
+            return self.splat(held, ops.element_type(value))
         if ops.ranked(value) is None:
             raise Unsupported(f"a scalar operand, {value.type}")
+        op = ops.defining_op(value)
         if op is None or not self.computes(op):
             return self._load(value, axes, position)
         if not ops.is_elementwise(op) and not ops.is_projection(op):
@@ -97,25 +98,21 @@ class Pointwise(Memory):
         return self._computed(op, list(op.results).index(value), axes, position)
 
     def _computed(self, op: ir.Operation, number: int, axes: Axes, position: Position) -> str:
-        maps = ops.plain_maps(op)
-        inputs = ops.num_inputs(op)
         loops: dict[int, int | None] = {}
-        for loop, axis in zip(maps[inputs + number], axes, strict=True):
+        written = ops.plain_maps(op)[ops.num_inputs(op) + number]
+        for loop, axis in zip(written, axes, strict=True):
             if loop is None:
                 raise Unsupported("a result that is not indexed by its loops")
             loops[loop] = axis
         if len(loops) != len(ops.iterator_types(op)):
             raise Unsupported(ops.described(op))
-        block = ops.body(op)
+        body = self.forms.body(op)
         values: dict[ir.Value, str] = {}
-        for argument, operand, index_map in zip(block.arguments, op.operands, maps, strict=True):
-            if not any(True for _ in argument.uses):
-                continue
+        for argument, operand, index_map in body.reads:
             read = tuple(None if d is None else loops[d] for d in index_map)
             values[argument] = self.vector(operand, read, position)
-        *computed, end = [o.operation for o in block.operations]
-        self.apply_all(computed, values, loops, position)
-        return self.scalar(end.operands[number], values)
+        self.apply_all(body.computed, values, loops, position)
+        return self.scalar(body.yielded[number], values)
 
     def apply_all(
         self,
@@ -189,26 +186,17 @@ class Pointwise(Memory):
         """
         if op.name == "arith.constant":
             return
-        if not op.name.startswith(("arith.", "math.")) or len(op.results) != 1:
-            raise Unsupported(op.name)
-        for value in (*op.operands, *op.results):
-            if str(value.type) not in SCALAR_TYPES:
-                raise Unsupported(f"{op.name} of {value.type}")
-        if op.name == "math.fpowi" and (exponent := literal(op.operands[1])) is not None:
+        before, after = self.forms.statement(op)
+        if op.name == "math.fpowi" and (exponent := self.forms.literal(op.operands[1])) is not None:
             base = self.scalar(op.operands[0], values)
-            values[op.results[0]] = self._power(base, int(exponent), str(op.results[0].type))
+            kind = ops.element_type(op.results[0])
+            values[op.results[0]] = self._power(base, int(exponent), kind)
             return
         operands = [self.scalar(v, values) for v in op.operands]
-        if op.name in EXTREMES and str(op.results[0].type) == "f16":
+        if op.name in EXTREMES and ops.element_type(op.results[0]) == "f16":
             values[op.results[0]] = self._extreme(op.name, operands)
             return
-        attributes = ", ".join(f"{name} = {op.attributes[name]}" for name in op.attributes)
-        kinds = ", ".join(self.vector_type(str(v.type)) for v in op.operands)
-        held = f" <{{{attributes}}}>" if attributes else ""
-        values[op.results[0]] = self.writer.value(
-            f'"{op.name}"({", ".join(operands)}){held} : ({kinds})'
-            f" -> {self.vector_type(str(op.results[0].type))}"
-        )
+        values[op.results[0]] = self.writer.value(f"{before}{', '.join(operands)}{after}")
 
     def _extreme(self, name: str, operands: Sequence[str]) -> str:
         """The larger or smaller of two f16, compared in f32."""
@@ -243,16 +231,16 @@ class Pointwise(Memory):
         """
         if value in values:
             return values[value]
-        held = literal(value)
+        held = self.forms.literal(value)
         if held is None:
             raise Unsupported("a scalar from outside the group")
-        return self.splat(held, str(value.type))
+        return self.splat(held, ops.element_type(value))
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
         """The offset of an element in its buffer."""
         total, stride, merged = Linear(), 1, False
-        shape = list(ir.RankedTensorType(value_type).shape)
-        for size, axis in zip(reversed(shape), reversed(axes), strict=True):
+        sizes = ops.type_shape(value_type)
+        for size, axis in zip(reversed(sizes), reversed(axes), strict=True):
             if axis is not None and size != 1:
                 if self._is_merged(axis):
                     # The axes are the last dimensions: an index of all of them is an offset.
@@ -278,24 +266,3 @@ class Pointwise(Memory):
             raise Unsupported("an operand that is indexed twice by its lanes")
         step = math.prod(size or 0 for size in shape[along[0] + 1 :])
         return self.strided(buffer, value.type, at, step, position.mask)
-
-
-def literal(value: ir.Value) -> str | None:
-    """The text of a constant number in all elements; None for other values."""
-    op = ops.defining_op(value)
-    if op is not None and op.name == "linalg.fill":
-        return literal(op.operands[0])
-    if op is None or op.name != "arith.constant":
-        return None
-    number = op.attributes["value"]
-    if isinstance(number, ir.DenseElementsAttr):
-        if not number.is_splat:
-            return None
-        number = number.get_splat_value()
-    elif ops.ranked(value) is not None:
-        return None
-    return str(number).split(" : ")[0]
-
-
-def _element(value: ir.Value) -> str:
-    return ops.element_type(value) if ops.ranked(value) is not None else str(value.type)

@@ -147,6 +147,7 @@ def transposition(rows: int, vectors: int, device: CpuDevice) -> int:
     return squares * device.lanes * (device.lanes.bit_length() - 1 + 4)
 
 
+@functools.cache
 def choose(
     rows: int,
     vectors: int,

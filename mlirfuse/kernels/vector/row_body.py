@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Axis
-from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position, literal
+from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.row_analysis import ROW, RowAnalysis
 from mlirfuse.kernels.vector.row_schedule import Home, has_columns, result_axes
 from mlirfuse.kernels.vector.writer import Linear, Writer
@@ -116,15 +116,15 @@ class RowBody(Pointwise):
 
     def _vector(self, value: ir.Value, axes: Axes, position: Position) -> str:
         op = ops.defining_op(value)
-        if op is None or op not in self.analysis.loops or literal(value) is not None:
+        if op is None or op not in self.analysis.loops or self.forms.literal(value) is not None:
             return super()._vector(value, axes, position)
         home = self.homes.get(value)
         if home is not None and home.loop < self.loop:
             return self.load_kept(value, home, position)
         if value in self._reduced:
             raise Unsupported("a reduction that is read along other axes")
-        end = list(ops.body(op).operations)[-1].operation
-        return self.scalar(end.operands[list(op.results).index(value)], self.scalars(op, position))
+        yielded = self.forms.body(op).yielded[list(op.results).index(value)]
+        return self.scalar(yielded, self.scalars(op, position))
 
     def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
         """The vectors of the scalars in the body of an op, without those of its accumulators."""
@@ -134,16 +134,14 @@ class RowBody(Pointwise):
         return self._bodies[key]
 
     def _computed_scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
-        block = ops.body(op)
+        body = self.forms.body(op)
         skipped = {one.combine for one in self.analysis.reductions if one.op == op}
         values: dict[ir.Value, str] = {}
-        pairs = zip(block.arguments, op.operands, ops.plain_maps(op), strict=True)
-        for argument, operand, index_map in pairs:
-            if ops.users(argument) and not self.analysis.accumulates(op, argument):
+        for argument, operand, index_map in body.reads:
+            if not self.analysis.accumulates(op, argument):
                 values[argument] = self.vector(operand, self.axes(op, index_map), position)
-        computed = [o.operation for o in block.operations][:-1]
         axes = [self.axis(axis) for axis in self.analysis.loops[op]]
-        self.apply_all((o for o in computed if o not in skipped), values, axes, position)
+        self.apply_all((o for o in body.computed if o not in skipped), values, axes, position)
         return values
 
     def load_kept(self, value: ir.Value, home: Home, position: Position) -> str:

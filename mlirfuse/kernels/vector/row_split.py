@@ -20,7 +20,7 @@ from mlirfuse.kernels.vector.row_analysis import RowAnalysis, RowReduction
 from mlirfuse.kernels.vector.row_loops import Columns, Part, RowLoops
 from mlirfuse.kernels.vector.row_schedule import Schedule, schedule
 from mlirfuse.kernels.vector.stages import Stages, made_by
-from mlirfuse.kernels.vector.workgroups import num_parts
+from mlirfuse.kernels.vector.workgroups import are_enough, num_parts
 from mlirfuse.kernels.vector.writer import linear
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.targets.base import CpuDevice
@@ -50,6 +50,8 @@ def kernels(analysis: RowAnalysis, entry: str, device: CpuDevice) -> Stages | No
     Raises:
       Unsupported: the region has an op or an access that the kernels cannot compute.
     """
+    if are_enough(math.prod(analysis.row_sizes), device):
+        return None
     plan = schedule(analysis, keeps=False)
     division = _division(analysis, plan, device)
     if division is None:

@@ -13,7 +13,8 @@ from iree.compiler import ir
 from mlirfuse.kernels.codegen.combiners import COMBINERS
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.scan.analysis import ScanAnalysis
-from mlirfuse.kernels.vector.pointwise import Pointwise, literal
+from mlirfuse.kernels.vector.forms import literal
+from mlirfuse.kernels.vector.pointwise import Pointwise
 from mlirfuse.structured.ir import ops
 
 _ROUNDING = frozenset({"arith.addf", "arith.mulf"})

@@ -74,7 +74,7 @@ class _ShortBody(RowBody):
         Raises:
           Unsupported: the rows are not its first dimensions.
         """
-        shape = ir.RankedTensorType(kind).shape
+        shape = ops.type_shape(kind)
         dims = [(axis, size) for axis, size in zip(axes, shape, strict=True) if size != 1]
         rows = [axis for axis, _ in dims if axis is not None and axis < self._num_rows]
         if not rows:
@@ -135,7 +135,7 @@ class _ShortBody(RowBody):
         kind = self.analysis.results[number].type
         if self._elements(kind, axes) != len(columns):
             raise Unsupported("a result without all rows")
-        element = str(ir.RankedTensorType(kind).element_type)
+        element = ops.type_element(kind)
         if element == "i1" and len(columns) > 1:
             raise Unsupported("booleans of few columns")
         vectors = interleaving.interleaved(

@@ -11,8 +11,8 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.vector.forms import SCALAR_TYPES, literal
 from mlirfuse.kernels.vector.lane_ops import LaneOps
-from mlirfuse.kernels.vector.pointwise import SCALAR_TYPES, literal
 
 INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000, "f64": 0x7FF0000000000000}
 """Float type -> the bits of infinity; those of NaN, without the sign, are greater."""

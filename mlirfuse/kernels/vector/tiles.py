@@ -29,6 +29,7 @@ from mlirfuse.kernels.vector.residues import Taps
 from mlirfuse.kernels.vector.tiled import Tiled, Window
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
+from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
 MAX_UNROLLED_EPILOGUE = 8
@@ -49,7 +50,7 @@ class _Flat(Pointwise):
         self._sizes = problem.extents
 
     def offset(self, value_type: ir.Type, axes: Axes, index: Sequence[Linear]) -> Linear:
-        shape = ir.RankedTensorType(value_type).shape
+        shape = ops.type_shape(value_type)
         dims = [(a, s) for a, s in zip(axes, shape, strict=True) if s != 1]
         places = [place for place, (a, _) in enumerate(dims) if a in self._pixels]
         needed = [(a, self._sizes[a]) for a in self._pixels if self._sizes[a] != 1]

@@ -165,7 +165,7 @@ class TransposedFilterKernel(DenseKernel):
     def _words(self, at: Linear, count: int) -> str:
         """Adjacent channels of a column: as f32, or each pair as an i32; zeros after `count`."""
         if self.step == 1:
-            element = str(ir.RankedTensorType(self.filter).element_type)
+            element = ops.type_element(self.filter)
             mask = self._first_lanes(count)
             return self.math.widened(self.body.load(self.packed, self.filter, at, mask), element)
         writer, size = self.writer, self.lanes * self.step

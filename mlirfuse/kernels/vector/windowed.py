@@ -121,7 +121,7 @@ class _WindowKernel(TileKernel):
         kind = self.windowed.packed
         if kind is None:
             return ""
-        element = str(ir.RankedTensorType(kind).element_type)
+        element = ops.type_element(kind)
         return self.math.widened(self.body.load(self.packed, kind, at, mask), element)
 
     def _combined(self, element: str, weights: str, total: str) -> str:

@@ -44,6 +44,11 @@ def block_size(units: int, work: float, num_bytes: float, device: CpuDevice) -> 
     return min(units, max(-(-units // (BLOCKS_PER_CORE * device.cores)), math.ceil(least)))
 
 
+def are_enough(units: int, device: CpuDevice) -> bool:
+    """Whether there are so many rows, or other units, that `num_parts` divides none of any work."""
+    return units >= BLOCKS_PER_CORE * device.cores
+
+
 def num_parts(units: int, work: float, num_bytes: float, launches: int, device: CpuDevice) -> int:
     """Parts of each row, or other unit, for workgroups that share it; 1 where none is divided.
 

@@ -15,9 +15,9 @@ from mlirfuse.kernels.codegen.writer import Lines
 from mlirfuse.kernels.vector.register_tiles import CACHE_LINE
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Linear:
-    """A sum of values times constants, and a constant: an index.
+    """A sum of values times constants, and a constant: an index. It is never changed.
 
     Attributes:
       terms: value -> its factor.
@@ -31,6 +31,8 @@ class Linear:
         """The sum."""
         if isinstance(other, int):
             return Linear(self.terms, self.constant + other)
+        if not other.terms:
+            return Linear(self.terms, self.constant + other.constant)
         terms = dict(self.terms)
         for name, factor in other.terms.items():
             terms[name] = terms.get(name, 0) + factor
@@ -89,7 +91,10 @@ class Writer(Lines):
 
     def hoisted(self, text: str) -> str:
         """The value of an op without operands, written once at the beginning of the function."""
-        return self._hoisted.setdefault(text, f"%k{len(self._hoisted)}")
+        name = self._hoisted.get(text)
+        if name is None:
+            name = self._hoisted[text] = f"%k{len(self._hoisted)}"
+        return name
 
     def stack(self, kind: str, *, use: str = "") -> str:
         """A buffer on the stack, which begins with a line of the cache.
@@ -110,17 +115,18 @@ class Writer(Lines):
         """The value of an index."""
         if isinstance(index, str):
             return index
-        known = linear(index)
-        if known.is_constant:
-            return self.constant(str(known.constant), "index")
+        if isinstance(index, int):
+            return self.constant(str(index), "index")
+        if not index.terms:
+            return self.constant(str(index.constant), "index")
         total = ""
-        for name, factor in known.terms.items():
+        for name, factor in index.terms.items():
             part = name
             if factor != 1:
                 part = self.value(f"arith.muli {name}, {self.index(factor)} : index")
             total = part if not total else self.value(f"arith.addi {total}, {part} : index")
-        if known.constant:
-            total = self.value(f"arith.addi {total}, {self.index(known.constant)} : index")
+        if index.constant:
+            total = self.value(f"arith.addi {total}, {self.index(index.constant)} : index")
         return total
 
     def binary(self, op: str, one: Linear | int | str, other: Linear | int | str) -> str:

@@ -17,7 +17,7 @@ from mlirfuse.structured.ir import ops
 MAX_PERIODS = 4
 """Distances between equal ops, the most frequent first, that are tried as the size of a layer."""
 
-_COMPARED_DATA = (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr, ir.DenseElementsAttr)
+_NUMBERS = (ir.FloatAttr, ir.IntegerAttr, ir.BoolAttr)
 
 _OPAQUE_DATA = ("dense_resource<", "#flow.parameter.named<")
 """Starts of attributes whose data is not written out."""
@@ -101,7 +101,7 @@ class _OpKinds:
     Attributes:
       head: number of constants before the first other op.
       kinds: the integers, in order of the ops.
-      weights: index of each constant whose data is opaque -> the first place that reads it.
+      weights: index of each constant that is a weight -> the first place that reads it.
     """
 
     def __init__(self, held: Sequence[ir.Operation]) -> None:
@@ -155,8 +155,14 @@ class _OpKinds:
         if constant is None:
             return value
         attribute = self._held[constant].attributes["value"]
-        # Opaque data can be a splat to no pass.
-        if isinstance(attribute, _COMPARED_DATA) or not str(attribute).startswith(_OPAQUE_DATA):
+        if not _is_weight(attribute):
             return attribute
         self.weights[constant] = here
-        return value.type
+        return type(attribute), value.type
+
+
+def _is_weight(attribute: ir.Attribute) -> bool:
+    """Whether no pass looks at the data of a constant: floats that differ, or opaque data."""
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return isinstance(attribute, ir.DenseFPElementsAttr) and not attribute.is_splat
+    return not isinstance(attribute, _NUMBERS) and str(attribute).startswith(_OPAQUE_DATA)

@@ -19,6 +19,9 @@ EXPONENTIAL = 2
 DIFFERENCE = 4
 """Bit of a floating-point subtraction."""
 
+GATHER = 8
+"""Bit of an element that is read at computed indices."""
+
 _BITS = {
     "arith.subf": DIFFERENCE,
     "math.sqrt": ROOT,
@@ -26,6 +29,7 @@ _BITS = {
     "math.powf": ROOT,
     "math.exp": EXPONENTIAL,
     "math.exp2": EXPONENTIAL,
+    "tensor.extract": GATHER,
 }
 
 

@@ -248,14 +248,12 @@ def per_op(ask: Callable[[ir.Operation], Answer]) -> Callable[[ir.Operation], An
         of_ops = _shared.of_ops
         if of_ops is None:
             return ask(op)
-        known = of_ops.get(op)
-        if known is None:
-            known = of_ops[op] = {}
         found: Answer
         try:
-            found = known[ask]
+            found = of_ops[op][ask]
         except KeyError:
-            found = known[ask] = ask(op)
+            found = ask(op)
+            of_ops.setdefault(op, {})[ask] = found
         return found
 
     return answer

@@ -78,6 +78,8 @@ from mlirfuse.structured.ir.tensor_types import (
     ranked,
     shape,
     type_bytes,
+    type_element,
+    type_shape,
 )
 from mlirfuse.structured.ir.values import (
     REGION,
@@ -173,6 +175,8 @@ __all__ = [
     "strip_views",
     "symbol_name",
     "type_bytes",
+    "type_element",
+    "type_shape",
     "users",
     "users_through_reshapes",
     "wide_dims",

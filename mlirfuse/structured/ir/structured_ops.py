@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+from typing import cast
 
 from iree.compiler import ir
 
@@ -102,7 +103,7 @@ def plain_maps(op: ir.Operation) -> tuple[IndexMap, ...]:
     """The indexing maps of an op whose maps are known to be projected permutations."""
     maps = indexing_maps(op)
     assert None not in maps, op.name
-    return tuple(m for m in maps if m is not None)
+    return cast("tuple[IndexMap, ...]", maps)
 
 
 @functools.cache

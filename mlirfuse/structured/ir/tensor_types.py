@@ -42,6 +42,17 @@ def element_type(value: ir.Value) -> str:
     return _decode_type(value.type)[1]
 
 
+@functools.cache
+def type_shape(kind: ir.Type) -> tuple[int, ...]:
+    """Sizes of a static ranked tensor type."""
+    return tuple(ir.RankedTensorType(kind).shape)
+
+
+def type_element(kind: ir.Type) -> str:
+    """Element type of a ranked tensor type in MLIR's spelling; the type itself for any other."""
+    return _decode_type(kind)[1]
+
+
 def is_float(value: ir.Value) -> bool:
     """Whether the elements are f16, bf16 or f32, the floating-point types that passes accept."""
     return element_type(value) in _FLOATS
@@ -91,5 +102,6 @@ def _bytes(kind: ir.Type, dynamic_size: int) -> int:
 def clear_caches() -> None:
     """Drops the decoded types, which keep their context alive."""
     _decode_type.cache_clear()
+    type_shape.cache_clear()
     _elements.cache_clear()
     _bytes.cache_clear()

@@ -6,6 +6,7 @@ All are cycles of one core until the last one ends.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -14,6 +15,7 @@ from mlirfuse.kernels.vector import register_tiles
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import Tiled
 from mlirfuse.kernels.vector.winograd.problem import Side
+from mlirfuse.kernels.vector.winograd.transforms import Filtering
 from mlirfuse.targets.base import CpuDevice
 from mlirfuse.targets.cpu_rates import BANDWIDTH_PER_CORE, CLOCK
 
@@ -49,29 +51,27 @@ class _Count:
         return self._one()
 
 
-def _operations(sides: Sequence[Side], transform: Callable[[Side, _Count], int]) -> int:
-    """Arithmetic of the transforms of all dimensions of a window.
+Transform = Callable[[Filtering, Sequence[str], _Count], list[str]]
+"""Transforms a line of a window, as `Filtering.input` and `Filtering.output` do."""
 
-    Args:
-      sides: the dimensions.
-      transform: transforms a line of one of them; returns the length that it has then.
-    """
+
+def _operations(sides: Sequence[Side], transform: Transform) -> int:
+    """Arithmetic of the transforms of all dimensions of a window."""
     sizes = [side.filtering.window for side in sides]
     total = 0
     for axis, side in enumerate(sides):
-        count = _Count()
-        length = transform(side, count)
-        total += count.operations * (math.prod(sizes) // sizes[axis])
+        operations, length = _line(side.filtering, transform)
+        total += operations * (math.prod(sizes) // sizes[axis])
         sizes[axis] = length
     return total
 
 
-def _input(side: Side, count: _Count) -> int:
-    return len(side.filtering.input([""] * side.filtering.window, count))
-
-
-def _output(side: Side, count: _Count) -> int:
-    return len(side.filtering.output([""] * side.filtering.window, count))
+@functools.cache
+def _line(filtering: Filtering, transform: Transform) -> tuple[int, int]:
+    """Arithmetic of the transform of a line, and the length that the line has then."""
+    count = _Count()
+    length = len(transform(filtering, [""] * filtering.window, count))
+    return count.operations, length
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ def filtering_cycles(
     inner = -(-channels // device.lanes)
     ports = device.fma_ports
     moved = products / device.load_ports + products
-    windowed = inner * (_operations(sides, _input) / ports + moved)
-    ended = wide * (_operations(sides, _output) / ports + moved + 3 * outputs)
+    windowed = inner * (_operations(sides, Filtering.input) / ports + moved)
+    ended = wide * (_operations(sides, Filtering.output) / ports + moved + 3 * outputs)
     full, rest = divmod(how.block, how.tile.rows)
     sums = sum(
         count * register_tiles.cycles(rows, how.tile.vectors, device, panel_bytes=0)

@@ -13,6 +13,7 @@ Convolutional Neural Networks, 2016.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -83,10 +84,7 @@ class Filtering:
     @property
     def input_map(self) -> Matrix:
         """B: products x window."""
-        points = POINTS[self.window]
-        rows = [_polynomial([p for p in points if p != point]) for point in points]
-        padded = [(*row, *[Fraction()] * (self.window - len(row))) for row in rows]
-        return (*padded, _polynomial(points))
+        return _input_map(self.window)
 
     @property
     def output_map(self) -> Matrix:
@@ -123,6 +121,14 @@ class Filtering:
                 factors.append(row[n])
             found.append(_sum(factors, parts, to))
         return found
+
+
+@functools.cache
+def _input_map(window: int) -> Matrix:
+    points = POINTS[window]
+    rows = [_polynomial([p for p in points if p != point]) for point in points]
+    padded = [(*row, *[Fraction()] * (window - len(row))) for row in rows]
+    return (*padded, _polynomial(points))
 
 
 def _unit(size: int, place: int) -> tuple[Fraction, ...]:
