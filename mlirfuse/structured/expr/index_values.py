@@ -146,8 +146,10 @@ class BodyValues:
     def _argument(self, argument: ir.BlockArgument) -> Array | None:
         """The elements that an argument of the body is."""
         op, number = self._op, argument.arg_number
+        if argument.owner != ops.body(op) or number >= ops.num_inputs(op):
+            return None
         index_map = ops.indexing_maps(op)[number]
-        if argument.owner != ops.body(op) or number >= ops.num_inputs(op) or index_map is None:
+        if index_map is None:
             return None
         array = self._tables.of(op.operands[number])
         if array is None:

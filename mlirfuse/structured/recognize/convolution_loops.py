@@ -57,9 +57,11 @@ def classify(op: ir.Operation, *, single_output: bool = False) -> ConvolutionLoo
             return None
     else:
         return None
-    weight = 1 - image
+    weight, maps = 1 - image, ops.indexing_maps(op)
+    if not maps:
+        return f"{op.name}, which is no generic op"
     terms = strided_access.strided_loops(op, image)
-    out, taps = (ops.indexing_maps(op)[n] for n in (2, weight))
+    out, taps = maps[2], maps[weight]
     if terms is None or out is None or taps is None or None in (*out, *taps):
         return f"an indexing map of {op.name}"
     kinds = ops.iterator_types(op)
