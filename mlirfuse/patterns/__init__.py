@@ -75,6 +75,7 @@ _NAMES = (
     "matmul_vector_kernel",
     "movement_fusion",
     "movement_vector_kernel",
+    "nested_reduction_rewrite",
     "norm_epilogue_fusion",
     "norm_prologue_fusion",
     "operand_order_rewrite",

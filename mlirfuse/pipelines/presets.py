@@ -89,6 +89,8 @@ DEFAULT: tuple[str, ...] = (
     "operand_order_rewrite",
     # IREE generates slow code for a transpose of the result of such a contraction.
     "batch_matmul_transpose_fusion",
+    # Before anything looks at the loops of a reduction, or groups it.
+    "nested_reduction_rewrite",
     # Before a group of the reduction takes the op that reads the operand.
     "permuted_operand_rewrite",
     # Before a norm is taken without the reductions of its result.

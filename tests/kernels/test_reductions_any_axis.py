@@ -66,6 +66,23 @@ def test_sum_and_mean(interpreter, strategy, shape, axes, dtype):
 
 
 @needs_triton
+@pytest.mark.parametrize("axes", [(3, 2, 0), (3, 1), (2, 1)])
+def test_one_dimension_after_the_other(interpreter, strategy, axes):
+    """`nested_reduction_rewrite` makes one reduction of such a chain; it takes its producer."""
+    shape = (3, 4, 5, 6)
+    f = Function("main", shape)
+    x = f.argument(range(4), "f32")
+    y = f.apply("arith.mulf", x, x)
+    for axis in axes:
+        y = f.reduce("arith.minimumf", y, (axis,), float("inf"))
+    array = draw(shape, "f32")
+    array[1, 2, 3, 4], array[2, 3, 4, 5] = np.nan, np.inf
+    kept = [size for axis, size in enumerate(shape) if axis not in axes]
+    (found,) = run(interpreter, f.finish(y), "rows", [array], [kept])
+    np.testing.assert_array_equal(found, np.square(array).min(axes))
+
+
+@needs_triton
 @pytest.mark.parametrize(("shape", "axes"), AXES)
 def test_softmax(interpreter, strategy, shape, axes):
     f = Function("main", shape)

@@ -93,6 +93,8 @@ class Combiner:
         """Whether an init changes nothing: it is neutral for the element type."""
         if isinstance(self.neutral, float):
             return init == self.neutral
+        if element not in _BITS:
+            return False
         if init == self.neutral_number(element):
             return True
         bits = 1 if element == "i1" else int(element[1:])
