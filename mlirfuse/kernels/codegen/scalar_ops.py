@@ -51,6 +51,9 @@ def _is_rounded_later(op: ir.Operation) -> bool:
         later: dict[ir.Operation, None] = {}
         for made in level:
             users = [use.owner.operation for value in made.results for use in value.uses]
+            # A user in a scalar body reads elements; no analysis is cached about it.
+            if not all(user.name.startswith("linalg.") for user in users):
+                return False
             if not users or not all(map(ops.is_elementwise, users)):
                 return False
             later.update(
