@@ -308,3 +308,96 @@ func.func @no_move_of_a_transposed_producer(%x: tensor<6x6xf16>) -> tensor<6x2x3
   } -> tensor<6x2x3xf16>
   return %y : tensor<6x2x3xf16>
 }
+
+// -----
+
+// CHECK-LABEL: @stack
+// CHECK: %[[I:.*]] = tensor.insert_slice
+// CHECK: %[[S:.*]] = tensor.insert_slice %{{.*}} into %[[I]]
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[S]] : tensor<4x3x2xf16>)
+// CHECK: math.absf
+// CHECK: tensor.collapse_shape %[[Y]]
+#id = affine_map<(r, c) -> (r, c)>
+func.func @stack(%x: tensor<4x3xf16>, %z: tensor<4x3xf16>) -> tensor<4x6xf16> {
+  %e = tensor.empty() : tensor<4x3x2xf16>
+  %f = tensor.empty() : tensor<4x6xf16>
+  %i = tensor.insert_slice %x into %e[0, 0, 0] [4, 3, 1] [1, 1, 1] : tensor<4x3xf16> into tensor<4x3x2xf16>
+  %s = tensor.insert_slice %z into %i[0, 0, 1] [4, 3, 1] [1, 1, 1] : tensor<4x3xf16> into tensor<4x3x2xf16>
+  %c = tensor.collapse_shape %s [[0], [1, 2]] : tensor<4x3x2xf16> into tensor<4x6xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<4x6xf16>) outs(%f : tensor<4x6xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %p = math.absf %j : f16
+    linalg.yield %p : f16
+  } -> tensor<4x6xf16>
+  return %y : tensor<4x6xf16>
+}
+
+// -----
+
+// A contraction computes no concatenation: it reads its operand from memory anyway.
+// CHECK-LABEL: @padding_before_a_contraction
+// CHECK: %[[P:.*]] = tensor.pad
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} ins(%[[P]] : tensor<4x2x3xf32>)
+// CHECK: %[[C:.*]] = tensor.collapse_shape %[[Y]]
+// CHECK: linalg.matmul ins(%[[C]], %
+#id = affine_map<(r, c) -> (r, c)>
+func.func @padding_before_a_contraction(%x: tensor<4x2x2xf32>, %w: tensor<3x5xf32>, %z: tensor<8x5xf32>) -> tensor<8x5xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<8x3xf32>
+  %s = tensor.pad %x low[0, 0, 1] high[0, 0, 0] {
+  ^bb0(%i: index, %j: index, %k: index):
+    tensor.yield %zero : f32
+  } : tensor<4x2x2xf32> to tensor<4x2x3xf32>
+  %c = tensor.collapse_shape %s [[0, 1], [2]] : tensor<4x2x3xf32> into tensor<8x3xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<8x3xf32>) outs(%f : tensor<8x3xf32>) {
+  ^bb0(%j: f32, %o: f32):
+    %p = math.absf %j : f32
+    linalg.yield %p : f32
+  } -> tensor<8x3xf32>
+  %m = linalg.matmul ins(%y, %w : tensor<8x3xf32>, tensor<3x5xf32>) outs(%z : tensor<8x5xf32>) -> tensor<8x5xf32>
+  return %m : tensor<8x5xf32>
+}
+
+// -----
+
+// The group of the softmax writes in place: no kernel computes the concatenation.
+// CHECK-LABEL: @no_move_parts_in_place
+// CHECK: %[[C:.*]] = tensor.collapse_shape
+// CHECK: linalg.generic {{.*}} ins(%[[C]] :
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_move_parts_in_place(%x: tensor<4x6xf16>, %z: tensor<3x6xf16>) -> tensor<42xf16> {
+  %e = tensor.empty() : tensor<7x6xf16>
+  %g = tensor.empty() : tensor<4x6xf16>
+  %f = tensor.empty() : tensor<42xf16>
+  %r = flow.dispatch.region -> (tensor<4x6xf16>) {
+    %t = linalg.softmax dimension(1) ins(%x : tensor<4x6xf16>) outs(%g : tensor<4x6xf16>) -> tensor<4x6xf16>
+    flow.return %t : tensor<4x6xf16>
+  }
+  %i = tensor.insert_slice %r into %e[0, 0] [4, 6] [1, 1] : tensor<4x6xf16> into tensor<7x6xf16>
+  %s = tensor.insert_slice %z into %i[4, 0] [3, 6] [1, 1] : tensor<3x6xf16> into tensor<7x6xf16>
+  %c = tensor.collapse_shape %s [[0, 1]] : tensor<7x6xf16> into tensor<42xf16>
+  %y = linalg.generic {indexing_maps = [affine_map<(r) -> (r)>, affine_map<(r) -> (r)>], iterator_types = ["parallel"]} ins(%c : tensor<42xf16>) outs(%f : tensor<42xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %p = math.absf %j : f16
+    linalg.yield %p : f16
+  } -> tensor<42xf16>
+  return %y : tensor<42xf16>
+}
+
+// -----
+
+// The other elements are in the memory of an argument.
+// CHECK-LABEL: @no_move_update
+// CHECK: %[[C:.*]] = tensor.collapse_shape
+// CHECK: linalg.generic {{.*}} ins(%[[C]] :
+func.func @no_move_update(%x: tensor<4x6xf16>, %z: tensor<7x6xf16>) -> tensor<42xf16> {
+  %f = tensor.empty() : tensor<42xf16>
+  %s = tensor.insert_slice %x into %z[0, 0] [4, 6] [1, 1] : tensor<4x6xf16> into tensor<7x6xf16>
+  %c = tensor.collapse_shape %s [[0, 1]] : tensor<7x6xf16> into tensor<42xf16>
+  %y = linalg.generic {indexing_maps = [affine_map<(r) -> (r)>, affine_map<(r) -> (r)>], iterator_types = ["parallel"]} ins(%c : tensor<42xf16>) outs(%f : tensor<42xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %p = math.absf %j : f16
+    linalg.yield %p : f16
+  } -> tensor<42xf16>
+  return %y : tensor<42xf16>
+}

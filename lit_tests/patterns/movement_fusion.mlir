@@ -222,3 +222,33 @@ func.func @no_fusion_permuted_read_of_a_result(%x: tensor<8x3xf16>) -> (tensor<8
   } -> tensor<3x8xf16>
   return %a, %y : tensor<8x3xf16>, tensor<3x8xf16>
 }
+
+// -----
+
+// Two ops read the concatenation, which is not written.
+// CHECK-LABEL: @concatenation_of_two_users
+// CHECK-SAME: %[[X:.*]]: tensor<8x3xf16>, %[[Z:.*]]: tensor<8x5xf16>
+// CHECK: %[[Y:.*]]:2 = flow.dispatch.region {{.*}}mlirfuse.pass = "movement_fusion"
+// CHECK: %[[I:.*]] = tensor.insert_slice %[[X]] into
+// CHECK: %[[C:.*]] = tensor.insert_slice %[[Z]] into %[[I]]
+// CHECK: %[[A:.*]] = linalg.generic {{.*}} ins(%[[C]] :
+// CHECK: %[[B:.*]] = linalg.generic {{.*}} ins(%[[C]] :
+// CHECK: flow.return %[[A]], %[[B]]
+// CHECK: return %[[Y]]#0, %[[Y]]#1
+#id = affine_map<(r, c) -> (r, c)>
+func.func @concatenation_of_two_users(%x: tensor<8x3xf16>, %z: tensor<8x5xf16>) -> (tensor<8x8xf16>, tensor<8x8xf16>) {
+  %f = tensor.empty() : tensor<8x8xf16>
+  %i = tensor.insert_slice %x into %f[0, 0] [8, 3] [1, 1] : tensor<8x3xf16> into tensor<8x8xf16>
+  %c = tensor.insert_slice %z into %i[0, 3] [8, 5] [1, 1] : tensor<8x5xf16> into tensor<8x8xf16>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<8x8xf16>) outs(%f : tensor<8x8xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %r = math.absf %j : f16
+    linalg.yield %r : f16
+  } -> tensor<8x8xf16>
+  %w = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel"]} ins(%c : tensor<8x8xf16>) outs(%f : tensor<8x8xf16>) {
+  ^bb0(%j: f16, %o: f16):
+    %r = math.exp %j : f16
+    linalg.yield %r : f16
+  } -> tensor<8x8xf16>
+  return %y, %w : tensor<8x8xf16>, tensor<8x8xf16>
+}

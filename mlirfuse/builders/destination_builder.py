@@ -76,15 +76,25 @@ def zeroed_memory(kind: ir.Type, sizes: Sequence[ir.Value] = ()) -> ir.Value:
 
 
 def insert(
-    part: ir.Value, whole: ir.Value, offsets: Sequence[int], strides: Sequence[int] = ()
+    part: ir.Value,
+    whole: ir.Value,
+    offsets: Sequence[int],
+    strides: Sequence[int] = (),
+    *,
+    box: Sequence[int | None] = (),
 ) -> ir.Operation:
-    """`tensor.insert_slice` of the part at static offsets; sizes are the part's own.
+    """`tensor.insert_slice` of the part at static offsets.
 
-    Strides are one where they are left out.
+    Args:
+      part: the part.
+      whole: the tensor that it is inserted into.
+      offsets: offset along each dimension.
+      strides: stride along each dimension; empty for 1 along all.
+      box: sizes, of which the part may lack some of one element; empty for those of the part.
     """
     unknown = ir.ShapedType.get_dynamic_size()
     sizes = dynamic_sizes(part)
-    static = [unknown if size is None else size for size in ops.shape(part)]
+    static = [unknown if size is None else size for size in box or ops.shape(part)]
     return ir.Operation.create(
         "tensor.insert_slice",
         results=[whole.type],

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders import destination_builder
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.recognize.gathers import Gathered
 
@@ -124,6 +127,26 @@ def hoist_expansions(
     for op in (*expands, *reversed(group)):
         op.erase()
     return made
+
+
+def insert_split(
+    part: ir.Value, whole: ir.Value, boxes: Sequence[Sequence[tuple[int, int]]]
+) -> ir.Value:
+    """`tensor.insert_slice` of a static part into a tensor with its dimensions split.
+
+    Args:
+      part: the part, which may lack dimensions of one element.
+      whole: the tensor, with several dimensions in place of each.
+      boxes: for each dimension of the part the start and size along those in its place.
+    """
+    sizes = [math.prod(size for _, size in dims) for dims in boxes]
+    kept = [boxes[dim] for dim in ops.kept_dimensions(sizes, ops.shape(part))]
+    if any(len(dims) > 1 for dims in kept):
+        count = itertools.count()
+        groups = [[next(count) for _ in dims] for dims in kept]
+        part = builders.expand(part, groups, [size for dims in kept for _, size in dims])
+    starts, box = zip(*itertools.chain(*boxes), strict=True)
+    return destination_builder.insert(part, whole, starts, box=box).results[0]
 
 
 def is_unused(op: ir.Operation) -> bool:

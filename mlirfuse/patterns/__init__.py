@@ -21,6 +21,7 @@ _NAMES = (
     "broadcast_operand_rewrite",
     "channels_last_rewrite",
     "concat_fusion",
+    "concat_reshape_rewrite",
     "concat_triton_kernel",
     "concat_vector_kernel",
     "constant_insertion_rewrite",

@@ -1,4 +1,4 @@
-"""Move reshapes between elementwise ops to the ends of their chain.
+"""Move reshapes between elementwise ops, and behind moved data, to the ends of their chain.
 
     %r = linalg.generic {copy} ins(%x) (d0, d2, d3)    tensor<MxNxT> -> tensor<Mx2xNxT>, repeated
     %c = tensor.collapse_shape %r [[0, 1], [2]]        tensor<(M*2)xNxT>
@@ -17,11 +17,13 @@ and likewise
 
 A repetition, a transpose of split dimensions (`pixel_unshuffle`, heads) and the elementwise ops
 next to them are then one iteration space, and one group. Root: an elementwise op of one result in
-no group that reads the collapse of what another one computes, or whose users are equal expansions
-that another one reads. Static sizes; bodies without indices. Operands of the op are expanded, too:
-views where they are in memory, further roots where elementwise ops compute them. Neighbors of a
-contraction, a convolution, a pooling or a reduction keep their place: those fuse them. Nothing is
-moved where Triton is missing. Numerics: exact.
+no group that reads the collapse of what another one computes, or of a concatenation, a padding or
+a slice (`torch.stack((x, y), -1).flatten(-2)`), or whose users are equal expansions that another
+one reads. Static sizes; bodies without indices. Operands of the op are expanded, too: views where
+they are in memory, further roots where elementwise ops compute them. Neighbors of a contraction, a
+convolution, a pooling or a reduction keep their place: those fuse them, except that a contraction
+or a window computes no op behind moved data. A concatenation that groups write in place is left to
+them. Nothing is moved where Triton is missing. Numerics: exact.
 Source: MLIR, propagation of reshapes through linalg ops.
 """
 
@@ -34,11 +36,13 @@ from iree.compiler import ir
 from mlirfuse.builders import reshape_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import passes, triton_compiler
+from mlirfuse.kernels.codegen.demand_writer import MOVEMENTS
+from mlirfuse.kernels.data_movement.analysis import INSERT, chain, is_written_in_place
 from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds an elementwise op with a reshape between it and another one."""
+    """Finds an elementwise op with a reshape between it and another one, or a move."""
     if not triton_compiler.supports(ctx.target) or ops.in_region(root):
         return None
     collapse = _collapsed_operand(root)
@@ -108,12 +112,13 @@ def _is_equal(expand: ir.Operation, other: ir.Operation) -> bool:
 
 
 def _collapsed_operand(op: ir.Operation) -> ir.Operation | None:
-    """The collapse of what an elementwise op computes that an op reads, if there is one."""
+    """The collapse of computed or moved data that an elementwise op reads, if there is one."""
     for value in ops.inputs(op):
         reshape = ops.defining_op(value)
         if reshape is None or reshape.name != "tensor.collapse_shape":
             continue
-        if _is_free(ops.defining_op(reshape.operands[0])):
+        source = reshape.operands[0]
+        if _is_free(ops.defining_op(source)) or _is_moved(source):
             index_map = fusable_neighbors.read_map(op, value)
             if fusable_neighbors.is_identity(index_map, len(ops.iterator_types(op))):
                 return reshape
@@ -138,6 +143,15 @@ def _is_free(op: ir.Operation | None) -> bool:
     return fusable_neighbors.has_scalar_body(op)
 
 
+def _is_moved(value: ir.Value) -> bool:
+    """Whether a value is the result of a concatenation, a padding or a slice that gets a kernel."""
+    op = ops.defining_op(value)
+    if op is None or op.name not in MOVEMENTS:
+        return False
+    group = chain(op) if op.name == INSERT else [op]
+    return bool(group) and not is_written_in_place(group)
+
+
 def _is_plain(op: ir.Operation) -> bool:
     """Whether each loop of an op can be split: it writes its one result in the order of loops."""
     if not _is_free(op) or len(op.results) != 1 or ops.reads_inits(op):
@@ -150,12 +164,19 @@ def _is_plain(op: ir.Operation) -> bool:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves the neighbors of ops that fuse them."""
-    return _refusal(match.root)
+    sinks = isinstance(match.data, _Sink)
+    return _refusal(match.root, moved=sinks and _is_moved(match.data.collapse.operands[0]))
 
 
-def _refusal(op: ir.Operation) -> NoMatch | None:
+def _refusal(op: ir.Operation, *, moved: bool = False) -> NoMatch | None:
+    """Why an elementwise op keeps its dimensions.
+
+    Args:
+      op: the op.
+      moved: whether it reads the result of a move, which a contraction would not compute with it.
+    """
     users = [user for result in op.results for user in ops.users(result)]
-    if any(map(fusable_neighbors.is_compute, users)):
+    if not moved and any(map(fusable_neighbors.is_compute, users)):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "a contraction or a window reads its result")
     if fusable_neighbors.is_epilogue_of_compute(op):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "it is the epilogue of a contraction or a window")

@@ -13,7 +13,8 @@ or a gather or a flip of a tensor that elementwise ops compute for it alone, of 
 that another gather moves for it; or an elementwise op that reads such a tensor with its dimensions
 in another order.
 Elementwise producers and further moves that only the group uses join it, and so does the
-elementwise epilogue. Static shapes, one constant as padding; any element type. Numerics: exact.
+elementwise epilogue, or all elementwise ops over its loops where several ops read the result.
+Static shapes, one constant as padding; any element type. Numerics: exact.
 
 A concatenation of tensors in memory is left to `concat_triton_kernel`, one of which groups compute
 more than half to `concat_fusion`, and a padding of what a group computes to `pad_fusion`: the group
@@ -60,7 +61,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     permuted = _permuted_producers(root)
     if ops.is_generic(root) and not permuted and not gathers.computed_sources(root):
         return None
-    chain = epilogues.epilogue(root, ctx.target.max_operands)
+    most = ctx.target.max_operands
+    chain = epilogues.epilogue(root, most) or epilogues.users_in_place([root], most)
     refusal: NoMatch | None = None
     for after in [chain, []] if chain else [[]]:
         group = _with_producers([root, *after])
@@ -165,20 +167,7 @@ def _with_producers(users: list[ir.Operation]) -> list[ir.Operation]:
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     """Leaves parts that a group can write in place to it."""
-    parts = [
-        value
-        for op in match.ops
-        if op.name in ("tensor.pad", "tensor.concat", "tensor.insert_slice")
-        for value in (op.operands if op.name == "tensor.concat" else [op.operands[0]])
-    ]
-    if not parts:
-        return None
-    size = {True: 0, False: 0}
-    for part in parts:
-        owner = ops.defining_op(part)
-        in_place = owner is not None and owner.name == ops.REGION and len(ops.users(part)) == 1
-        size[in_place] += ops.num_elements(part)
-    if size[True] > size[False]:
+    if analysis.is_written_in_place(match.ops):
         return NoMatch(Reason.LEFT_TO_PRODUCER, "the groups that compute most of it write in place")
     return None
 

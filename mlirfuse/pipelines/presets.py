@@ -156,6 +156,8 @@ DEFAULT: tuple[str, ...] = (
     "batch_norm_activation_fusion",
     # With the feature `kernels`, when reductions have taken their neighbors.
     "elementwise_reshape_rewrite",
+    # What the pass above leaves, before the concatenation is grouped without its users.
+    "concat_reshape_rewrite",
     # Before the parts of a concatenation are grouped without it.
     "movement_fusion",
     "elementwise_fusion",

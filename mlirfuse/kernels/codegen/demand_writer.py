@@ -21,7 +21,6 @@ from mlirfuse.kernels.codegen.indices import (
     Named,
     Shifted,
     axis_of,
-    kept_dimensions,
     linear,
     of_scalar,
     parts,
@@ -381,7 +380,7 @@ class Demand:
         if _misses(index, starts, sizes):
             return self.value(whole, index, guard)
         box = self.box(index, starts, sizes, ops.shape(whole))
-        kept = kept_dimensions(sizes, ops.shape(source))
+        kept = ops.kept_dimensions(sizes, ops.shape(source))
         inner = tuple(linear(index[dim], 1, -starts[dim]) for dim in kept)
         owner = ops.defining_op(whole)
         rest = None

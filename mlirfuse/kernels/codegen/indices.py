@@ -136,18 +136,11 @@ def sliced(cut: ir.Operation, index: Sequence[Index]) -> tuple[Index, ...] | Non
     )
     if dynamic in offsets or dynamic in strides:
         return None
-    kept = kept_dimensions([None if n == dynamic else n for n in sizes], ops.shape(cut.results[0]))
+    kept = ops.kept_dimensions(
+        [None if n == dynamic else n for n in sizes], ops.shape(cut.results[0])
+    )
     found: list[Index] = []
     for dim, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
         inner = index[kept.index(dim)] if dim in kept else None
         found.append(linear(inner, stride, offset))
     return tuple(found)
-
-
-def kept_dimensions(sizes: Sequence[int | None], shape: Sequence[int | None]) -> list[int]:
-    """The dimensions of a slice of these sizes that its type of that shape has, in order."""
-    kept: list[int] = []
-    for dim, size in enumerate(sizes):
-        if len(kept) < len(shape) and size == shape[len(kept)]:
-            kept.append(dim)
-    return kept

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
@@ -15,7 +15,7 @@ from mlirfuse.kernels.codegen.tile_writer import computing
 from mlirfuse.kernels.data_movement.problem import ConcatProblem
 from mlirfuse.structured.ir import destination, ops
 
-INSERT, CONCAT = "tensor.insert_slice", "tensor.concat"
+INSERT, CONCAT, PAD = "tensor.insert_slice", "tensor.concat", "tensor.pad"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,6 +83,13 @@ def chain(last: ir.Operation) -> list[ir.Operation]:
     return group if base is not None and base.name == "tensor.empty" else []
 
 
+def concatenated_by(last: ir.Operation) -> list[ir.Operation]:
+    """The ops of a concatenation: a `tensor.concat`, or the insertions up to the last."""
+    if last.name == CONCAT:
+        return [last]
+    return chain(last) if last.name == INSERT else []
+
+
 def copied_parts(last: ir.Operation) -> list[ir.Operation]:
     """The insertions of a concatenation whose largest part no group writes; empty for others.
 
@@ -101,6 +108,19 @@ def has_more(last: ir.Operation) -> bool:
     """Whether a user of an insertion's result inserts another part into it."""
     result = last.results[0]
     return any(u.name == INSERT and u.operands[1] == result for u in ops.users(result))
+
+
+def is_written_in_place(group: Iterable[ir.Operation]) -> bool:
+    """Whether regions compute most of what ops insert, concatenate or pad, each for one of them."""
+    size = {True: 0, False: 0}
+    for op in group:
+        if op.name not in (INSERT, CONCAT, PAD):
+            continue
+        for part in op.operands if op.name == CONCAT else op.operands[:1]:
+            owner = ops.defining_op(part)
+            in_place = owner is not None and owner.name == ops.REGION and len(ops.users(part)) == 1
+            size[in_place] += ops.num_elements(part)
+    return size[True] > size[False]
 
 
 def is_concatenation(group: Sequence[ir.Operation]) -> bool:

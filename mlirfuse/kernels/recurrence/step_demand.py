@@ -20,7 +20,6 @@ from mlirfuse.kernels.codegen.indices import (
     Index,
     Named,
     axis_of,
-    kept_dimensions,
     linear,
     of_scalar,
 )
@@ -148,7 +147,7 @@ class StepDemand(Demand):
         if offsets is None or not ops.has_unit_strides(cut):
             return None
         sizes = [None if isinstance(n, ir.Value) else n for _, n, _ in ops.slice_params(cut).boxes]
-        kept = kept_dimensions(sizes, ops.shape(cut.results[0]))
+        kept = ops.kept_dimensions(sizes, ops.shape(cut.results[0]))
         found: list[Index] = []
         for dim, offset in enumerate(offsets):
             inner = index[kept.index(dim)] if dim in kept else None

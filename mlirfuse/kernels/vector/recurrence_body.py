@@ -18,7 +18,6 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.alignment import VIEWS
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.indices import kept_dimensions
 from mlirfuse.kernels.recurrence.analysis import RecurrenceAnalysis, State, offsets_of
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
@@ -121,7 +120,7 @@ class StepBody(Pointwise):
         if offsets is None or not ops.has_unit_strides(op):
             raise Unsupported("a slice at a dynamic offset, or with strides")
         sizes = [None if isinstance(n, ir.Value) else n for _, n, _ in ops.slice_params(op).boxes]
-        kept = kept_dimensions(sizes, ops.shape(op.results[0]))
+        kept = ops.kept_dimensions(sizes, ops.shape(op.results[0]))
         index, read, key = list(position.index), list[int | None](), list(position.key)
         for dim, offset in enumerate(offsets):
             axis = axes[kept.index(dim)] if dim in kept and sizes[dim] != 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -96,6 +97,39 @@ def _static_bounds(op: ir.Operation) -> tuple[tuple[int, ...], tuple[int | None,
     if dynamic in offsets:
         return None
     return offsets, tuple(None if s == dynamic else s for s in op.attributes["static_sizes"])
+
+
+def kept_dimensions(sizes: Sequence[int | None], shape: Sequence[int | None]) -> list[int]:
+    """The dimensions of a slice of these sizes that its type of that shape has, in order."""
+    kept: list[int] = []
+    for dim, size in enumerate(sizes):
+        if len(kept) < len(shape) and size == shape[len(kept)]:
+            kept.append(dim)
+    return kept
+
+
+def split_range(start: int, size: int, sizes: Sequence[int]) -> tuple[tuple[int, int], ...] | None:
+    """Start and size of a range of a dimension along each of those that it is split into.
+
+    Args:
+      start: the first index.
+      size: the number of indices.
+      sizes: the sizes of the dimensions in place of the one.
+
+    Returns:
+      None where the range is no box of these dimensions.
+    """
+    if not sizes:
+        return ()
+    if 0 in sizes:
+        return None
+    inner = math.prod(sizes[1:])
+    if start % inner == 0 and size % inner == 0:
+        return ((start // inner, size // inner), *((0, whole) for whole in sizes[1:]))
+    if start // inner != (start + size - 1) // inner:
+        return None
+    rest = split_range(start % inner, size, sizes[1:])
+    return None if rest is None else ((start // inner, 1), *rest)
 
 
 def has_unit_strides(op: ir.Operation) -> bool:
