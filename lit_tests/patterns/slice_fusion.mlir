@@ -137,20 +137,42 @@ func.func @no_fusion_sizes_unknown(%x: tensor<8x32xf32>, %n: index) -> (tensor<8
 
 #mn = affine_map<(m, n) -> (m, n)>
 
-// CHECK-LABEL: @no_fusion_dimension_dropped
+// The op has no loop that the slice drops.
+// CHECK-LABEL: @dimensions_dropped
+// CHECK-SAME: (%[[X:.*]]: tensor<3x8x32x2xf32>, %[[B:.*]]: tensor<8x1xf32>)
+// CHECK-DAG: %[[C:.*]] = tensor.extract_slice %[[X]][1, 2, 0, 1] [1, 4, 16, 1] [1, 1, 2, 1] : tensor<3x8x32x2xf32> to tensor<4x16xf32>
+// CHECK-DAG: %[[D:.*]] = tensor.extract_slice %[[B]][2, 0] [4, 1] [1, 1] : tensor<8x1xf32> to tensor<4x1xf32>
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "parallel"]} ins(%[[C]], %[[D]] : tensor<4x16xf32>, tensor<4x1xf32>)
+// CHECK: return %[[Y]]
+func.func @dimensions_dropped(%x: tensor<3x8x32x2xf32>, %b: tensor<8x1xf32>) -> tensor<4x16xf32> {
+  %e = tensor.empty() : tensor<3x8x32x2xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> (b, 0)>, affine_map<(a, b, c, d) -> (a, b, c, d)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x, %b : tensor<3x8x32x2xf32>, tensor<8x1xf32>) outs(%e : tensor<3x8x32x2xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.mulf %i, %j : f32
+    linalg.yield %p : f32
+  } -> tensor<3x8x32x2xf32>
+  %c = tensor.extract_slice %y[1, 2, 0, 1] [1, 4, 16, 1] [1, 1, 2, 1] : tensor<3x8x32x2xf32> to tensor<4x16xf32>
+  return %c : tensor<4x16xf32>
+}
+
+// -----
+
+#mn = affine_map<(m, n) -> (m, n)>
+
+// CHECK-LABEL: @no_fusion_dimensions
 // CHECK: %[[Y:.*]] = linalg.generic
 // CHECK: tensor.extract_slice %[[Y]]
 // WHY: structure (1)
-// WHY: a slice drops dimensions
-func.func @no_fusion_dimension_dropped(%x: tensor<8x32xf32>) -> tensor<32xf32> {
+// WHY: a slice has no dimension left
+func.func @no_fusion_dimensions(%x: tensor<8x32xf32>) -> tensor<f32> {
   %e = tensor.empty() : tensor<8x32xf32>
   %y = linalg.generic {indexing_maps = [#mn, #mn], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<8x32xf32>) outs(%e : tensor<8x32xf32>) {
   ^bb0(%i: f32, %o: f32):
     %p = math.tanh %i : f32
     linalg.yield %p : f32
   } -> tensor<8x32xf32>
-  %c = tensor.extract_slice %y[0, 0] [1, 32] [1, 1] : tensor<8x32xf32> to tensor<32xf32>
-  return %c : tensor<32xf32>
+  %c = tensor.extract_slice %y[0, 3] [1, 1] [1, 1] : tensor<8x32xf32> to tensor<f32>
+  return %c : tensor<f32>
 }
 
 // -----

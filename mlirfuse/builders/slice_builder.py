@@ -17,19 +17,25 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
     Args:
       op: an op with an identity map for its result that reads neither an index nor its init; it
         is erased when it has no other user.
-      cut: a `tensor.extract_slice` of the op's result that drops no dimension.
+      cut: a `tensor.extract_slice` of the op's result; the new op has no loop that it drops.
     """
-    result = cut.results[0]
-    *read, out = ops.plain_maps(op)
+    result, taken = cut.results[0], ops.slice_params(cut)
+    sizes = [None if isinstance(size, ir.Value) else size for _, size, _ in taken.boxes]
+    kept = ops.kept_dimensions(sizes, ops.shape(result))
+    loops: dict[int | None, int | None] = {dim: loop for loop, dim in enumerate(kept)}
+    loops[None] = None
+    read = ops.plain_maps(op)[:-1]
     with (
         ir.InsertionPoint(cut),
         ir.Location.fused([op.location, cut.location], context=cut.context),
     ):
-        inputs = [_part(v, m, cut) for v, m in zip(ops.inputs(op), read, strict=True)]
-        sizes = ops.slice_params(cut).dynamic_sizes
-        init = builders.empty(ops.shape(result), ops.element_type(result), sizes)
-        kinds = ["parallel"] * len(out)
-        new = builders.generic(inputs, [init], [*read, out], kinds, builders.body_of(op))
+        inputs = [_part(v, m, cut, kept) for v, m in zip(ops.inputs(op), read, strict=True)]
+        maps = [tuple(loops[d] for d in m if d in loops) for m in read]
+        init = builders.empty(ops.shape(result), ops.element_type(result), taken.dynamic_sizes)
+        kinds = ["parallel"] * len(kept)
+        new = builders.generic(
+            inputs, [init], [*maps, tuple(range(len(kept)))], kinds, builders.body_of(op)
+        )
     result.replace_all_uses_with(new.results[0])
     cut.erase()
     if not ops.users(op.results[0]):
@@ -55,16 +61,22 @@ def without_repeats(cuts: Sequence[ir.Operation]) -> list[ir.Operation]:
     return found
 
 
-def _part(value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation) -> ir.Value:
-    """The part of the operand that the op reads for the slice."""
+def _part(
+    value: ir.Value, index_map: ops.IndexMap, cut: ir.Operation, kept: Sequence[int]
+) -> ir.Value:
+    """The part of the operand that the op reads for the slice, without the dropped dimensions."""
     taken = ops.slice_params(cut)
     whole = ops.shape(cut.operands[0])
-    if all(d is None or taken.is_whole(d, whole[d]) for d in index_map):
+    dims = [n for n, d in enumerate(index_map) if d is None or d in kept]
+    if len(dims) == len(index_map) and all(
+        d is None or taken.is_whole(d, whole[d]) for d in index_map
+    ):
         return value
     unit = (0, 1, 1)
     boxes = [unit if d is None else taken.boxes[d] for d in index_map]
     offsets, sizes, strides = zip(*boxes, strict=True)
-    return extract_slice(value, offsets, sizes, strides).results[0]
+    shape = [None if isinstance(sizes[n], ir.Value) else sizes[n] for n in dims]
+    return extract_slice(value, offsets, sizes, strides, shape=shape).results[0]
 
 
 def extract_slice(
@@ -73,7 +85,7 @@ def extract_slice(
     sizes: Sequence[int | ir.Value],
     strides: Sequence[int | ir.Value] = (),
     *,
-    shape: Sequence[int] | None = None,
+    shape: Sequence[int | None] | None = None,
 ) -> ir.Operation:
     """`tensor.extract_slice` of the tensor; SSA values among the numbers are dynamic.
 
@@ -82,7 +94,7 @@ def extract_slice(
       offsets: offset along each dimension.
       sizes: size of the result along each dimension.
       strides: stride along each dimension; empty for 1 along all.
-      shape: the static sizes of the result, which may drop some of one element; None for `sizes`.
+      shape: the sizes of the result, which may drop some of one element; None for `sizes`.
     """
     unknown = ir.ShapedType.get_dynamic_size()
     numbers = (offsets, sizes, strides or [1] * len(sizes))

@@ -9,8 +9,8 @@
 Root: the elementwise op, whose users are all slices that together are no larger than its result:
 one, or the slices of a split. Each becomes an op of its own, which can join its user's group, and
 so do the elementwise producers that only the root and these producers use; a slice of a group's
-operand is no dispatch. Slices of static or dynamic offset, any stride; any element type. Not the
-epilogue of a contraction.
+operand is no dispatch. Slices of static or dynamic offset, any stride, which may drop dimensions;
+any element type. Not the epilogue of a contraction.
 Numerics: exact.
 
 IREE moves slices the same way, but cannot move one out of a group that our passes form.
@@ -81,9 +81,8 @@ def legal(match: Match, ctx: PassContext) -> NoMatch | None:
     refusal = _refusal(root)
     if refusal is not None:
         return refusal
-    rank = len(ops.shape(root.results[0]))
-    if any(len(ops.shape(cut.results[0])) != rank for cut in match.data):
-        return NoMatch(Reason.STRUCTURE, "a slice drops dimensions")
+    if any(not ops.shape(cut.results[0]) for cut in match.data):
+        return NoMatch(Reason.STRUCTURE, "a slice has no dimension left")
     if fusable_neighbors.is_epilogue_of_compute(root):
         return NoMatch(Reason.LEFT_TO_PRODUCER, root.name)
     return None

@@ -115,6 +115,15 @@ def test_threads_of_long_loops_have_several_vectors(columns):
     assert elements >= 8
 
 
+@pytest.mark.parametrize(("images", "shared"), [(8, True), (16, True), (64, False)])
+def test_few_small_ctas_share_their_rows(images, shared):
+    """312 CTAs of four warps leave an SM with ten of 64."""
+    problem = ReductionProblem(
+        images * 624, 4544, "arith.maximumf", 1, 0, contiguous_rows=624, operand_bits=32
+    )
+    assert (strategies.loop_config(problem, TARGET).splits > 1) == shared
+
+
 def test_without_splits_there_is_one_kernel():
     problem = ReductionProblem(7619, 113, "arith.mulf", 1, 0, contiguous_rows=7619)
     assert heuristics.default_config(problem, TARGET).splits == 1
