@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.executable import VectorKernel, memref
 from mlirfuse.kernels.vector.pointwise import Position
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
 from mlirfuse.kernels.vector.tiled import PACKED, Tiled
@@ -34,6 +34,9 @@ FIRST_TLB_PAGES, SECOND_TLB_PAGES, PAGE_BYTES = 64, 1024, 4096
 """Pages of a block that the TLBs hold, and bytes of one. The first one of data has 64 entries on
 Skylake and Zen 2, later ones have 72 to 96; the second one has 1536 on Skylake, 2048 on Zen 2 and
 1280 on Neoverse N1."""
+
+UPPER_HALF = -(1 << 16)
+"""The bits of the upper one of two bf16, as an i32."""
 
 Element = Callable[[int, int], str]
 """The element of the image of a pixel of the tile at a tap along x, in all lanes."""
@@ -71,6 +74,7 @@ class Dense(Tiled):
       packed: type of the filter as [group][tile of output channels][taps][input channels][tile].
       in_place: the filter that is read in place of a packed one; None where it is packed.
       depth: its input channels, with zeros at the end.
+      pairs: whether each two vectors of its columns are interleaved.
       sums: type of the sums of the filter's columns; None where the kernel needs none.
       group_steps: distances of adjacent groups in the image, for each loop over them.
       channels: input channels of a group.
@@ -85,6 +89,7 @@ class Dense(Tiled):
     channels: int
     channel_step: int
     in_place: InPlace | None = None
+    pairs: bool = False
 
     @property
     def groups(self) -> tuple[int, ...]:
@@ -263,7 +268,7 @@ class DenseKernel(TileKernel):
                 if not used:
                     continue
                 place = weights + channel * channel_step + number * dense.channels * wide
-                loaded = [self._weights(place, vector) for vector in range(vectors)]
+                loaded = self._tile_of_weights(place)
                 for row in used:
                     broadcast = element(row, number)
                     for vector in range(vectors):
@@ -314,6 +319,30 @@ class DenseKernel(TileKernel):
         for group, step in zip(self.group, group_steps, strict=True):
             at = at + group * step
         return at
+
+    def _tile_of_weights(self, at: Linear) -> list[str]:
+        """The vectors of the filter of one input channel, in f32."""
+        numbers = range(self.tile.vectors)
+        if not self.dense.pairs:
+            return [self._weights(at, vector) for vector in numbers]
+        return [half for vector in numbers[::2] for half in self._pair_of_weights(at, vector)]
+
+    def _pair_of_weights(self, at: Linear, vector: int) -> tuple[str, str]:
+        """Two vectors of an interleaved filter of bf16, in f32: the lower and the upper halves."""
+        writer, words = self.writer, self.body.vector_type("i32")
+        both = f"vector<{2 * self.lanes}xbf16>"
+        place = writer.index(at + vector * self.lanes)
+        loaded = writer.value(f"vector.load {self.packed}[{place}] : {memref(self.filter)}, {both}")
+        held = writer.value(f"vector.bitcast {loaded} : {both} to {words}")
+        bits, upper = self.body.splat("16", "i32"), self.body.splat(str(UPPER_HALF), "i32")
+        halves = (f"arith.shli {held}, {bits}", f"arith.andi {held}, {upper}")
+        low, high = (
+            writer.value(
+                f"arith.bitcast {writer.value(f'{half} : {words}')} : {words} to {self.kind}"
+            )
+            for half in halves
+        )
+        return low, high
 
     def _weights(self, at: Linear, vector: int) -> str:
         """A vector of the filter, in f32: of a packed one zeros are behind the last channel."""

@@ -10,7 +10,9 @@ from mlirfuse.kernels.convolution.analysis import Analysis
 from mlirfuse.structured.ir import ops
 
 
-def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, unit: int) -> ir.Value:
+def packed(
+    held: ir.Value, found: Analysis, columns: int | None, group: int, unit: int, pairs: int = 0
+) -> ir.Value:
     """A filter as [groups][tiles][taps][input channels / group][columns][group], in one dimension.
 
     Args:
@@ -20,6 +22,8 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, uni
         [taps][groups].
       group: input channels that an instruction multiplies for each column.
       unit: input channels of a step; zeros fill up the last one.
+      pairs: lanes of vectors of columns of which each two are interleaved; 0 where they follow each
+        other.
     """
     loops = found.loops
     depthwise = columns is None
@@ -43,6 +47,7 @@ def packed(held: ir.Value, found: Analysis, columns: int | None, group: int, uni
     if columns is not None:
         value = split(value, len(loops.group_loops), columns)
         value = _grouped(value, group)
+        value = _interleaved(value, pairs) if pairs else value
     return builders.collapse(value, [list(range(len(ops.shape(value))))])
 
 
@@ -120,3 +125,12 @@ def _grouped(value: ir.Value, group: int) -> ir.Value:
         [*sizes[:-2], sizes[-2] // group, group, sizes[-1]],
     )
     return builders.transpose(value, [*range(rank - 1), rank, rank - 1])
+
+
+def _interleaved(value: ir.Value, lanes: int) -> ir.Value:
+    """A tensor whose last dimension has vectors of so many lanes, in pairs, elements in turns."""
+    *outer, columns = (size or 0 for size in ops.shape(value))
+    rank = len(outer) + 1
+    groups = [*([n] for n in range(rank - 1)), [rank - 1, rank, rank + 1]]
+    value = builders.expand(value, groups, [*outer, columns // (2 * lanes), 2, lanes])
+    return builders.transpose(value, [*range(rank), rank + 1, rank])

@@ -157,6 +157,7 @@ def choose(
     row_bytes: int = 0,
     transposes: bool = False,
     max_vectors: int = MAX_TILE_VECTORS,
+    multiple: int = 1,
     product: Product | None = None,
 ) -> RegisterTile:
     """The tile with the fewest modelled cycles.
@@ -169,11 +170,12 @@ def choose(
       row_bytes: distance of adjacent rows of the first operand in memory; 0 where it is not known.
       transposes: whether the results are transposed before they are stored.
       max_vectors: the most vectors of columns.
+      multiple: what divides their number, where that does not need too many of zeros.
       product: the instruction; None for a multiply-add of floats.
     """
     step = functools.partial(cycles, device=device, product=product)
     best, fewest = RegisterTile(1, 1), math.inf
-    for wide in range(1, min(vectors, max_vectors) + 1):
+    for wide in range(multiple, min(vectors, max_vectors) + 1, multiple):
         added = -vectors % wide
         if added > vectors * MAX_PADDING:
             continue
@@ -193,6 +195,17 @@ def choose(
             total *= 1 + added / vectors
             if total < fewest:
                 best, fewest = RegisterTile(tall, wide), total
+    if multiple > 1 and fewest == math.inf:
+        return choose(
+            rows,
+            vectors,
+            depth,
+            device,
+            row_bytes=row_bytes,
+            transposes=transposes,
+            max_vectors=max_vectors,
+            product=product,
+        )
     return best
 
 
