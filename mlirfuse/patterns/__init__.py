@@ -56,6 +56,7 @@ _NAMES = (
     "horizontal_fusion",
     "image_layout_rewrite",
     "image_order_rewrite",
+    "image_widening_rewrite",
     "index_arithmetic_rewrite",
     "inference_matmul_split_fusion",
     "inference_qbmm_add_fusion",

@@ -100,6 +100,8 @@ DEFAULT: tuple[str, ...] = (
     "contraction_row_fusion",
     "reduced_row_fusion",
     *_NORMS,
+    # Behind a norm, as its epilogue, and before another group takes the contraction.
+    "image_widening_rewrite",
     # Epilogues of the norms, before a search groups them without the norm.
     "norm_epilogue_fusion",
     # With a large M the dequantized weight is written out once.

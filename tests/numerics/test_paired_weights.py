@@ -1,4 +1,4 @@
-"""Weights of bf16 whose vectors of columns are interleaved, where no instruction multiplies bf16."""
+"""Weights of bf16 whose vectors are interleaved by pairs, where no instruction multiplies bf16."""
 
 import pytest
 
