@@ -308,8 +308,6 @@ def test_repeated_layers_are_not_deduplicated(monkeypatch, caplog, step):
     if step == "replicate":
         monkeypatch.undo()
         monkeypatch.setattr(engine, step, fail)
-        monkeypatch.setattr(mlirfuse.pipelines.repeated_layers.detect, "_OPAQUE_DATA", ("dense<",))
-        monkeypatch.setattr(mlirfuse.pipelines.repeated_layers.detect, "_COMPARED_DATA", ())
     program = compiled(text)
     found = fell_back(program.report)
     assert set(found) == {"repeated_layers"}
