@@ -2,13 +2,16 @@
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=image_widening_rewrite --disable-pass=image_widening_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:sapphirerapids --pipeline=image_widening_rewrite | FileCheck %s --check-prefix=OFF
 // RUN: %mlirfuse-opt %s --split-input-file --target=cpu:x86-64-v3 --pipeline=image_widening_rewrite --explain -o %t 2>&1 | FileCheck %s --check-prefix=WHY
-// OFF-NOT: arith.extf
+// OFF-NOT: arith.extui
 
 // Two layers read one image.
 // CHECK-LABEL: @two
 // CHECK-SAME: (%[[X:.*]]: tensor<64x96xbf16>)
 // CHECK: %[[I:.*]] = linalg.generic {{.*}} ins(%[[X]] : tensor<64x96xbf16>) outs(%{{.*}} : tensor<64x96xf32>)
-// CHECK: arith.extf
+// CHECK: arith.bitcast %{{.*}} : bf16 to i16
+// CHECK: arith.extui
+// CHECK: arith.shli
+// CHECK: arith.bitcast %{{.*}} : i32 to f32
 // CHECK-NOT: ins(%[[X]]
 // CHECK: linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "reduction"]} ins(%[[I]], %{{.*}} : tensor<64x96xf32>, tensor<96x128xbf16>)
 // CHECK-NEXT: ^bb0(%[[A:.*]]: f32, %[[W:.*]]: bf16, %[[S:.*]]: f32):
@@ -35,7 +38,7 @@ util.func public @two(%x: tensor<64x96xbf16>) -> (tensor<64x128xf32>, tensor<64x
 // -----
 
 // CHECK-LABEL: @few_rows
-// CHECK-NOT: arith.extf
+// CHECK-NOT: arith.extui
 // WHY: not_profitable (1)
 // WHY: 16 rows of the image, 128 columns
 util.global private @w : tensor<96x128xbf16>
@@ -51,7 +54,7 @@ util.func public @few_rows(%x: tensor<16x96xbf16>) -> tensor<16x128xf32> {
 // -----
 
 // CHECK-LABEL: @few_columns
-// CHECK-NOT: arith.extf
+// CHECK-NOT: arith.extui
 // WHY: not_profitable (1)
 // WHY: 64 rows of the image, 64 columns
 util.global private @w : tensor<96x64xbf16>
@@ -68,7 +71,7 @@ util.func public @few_columns(%x: tensor<64x96xbf16>) -> tensor<64x64xf32> {
 
 // No operand is constant: neither is known to be the filter.
 // CHECK-LABEL: @no_filter
-// CHECK-NOT: arith.extf
+// CHECK-NOT: arith.extui
 util.func public @no_filter(%x: tensor<64x96xbf16>, %w: tensor<96x128xbf16>) -> tensor<64x128xf32> {
   %zero = arith.constant 0.0 : f32
   %e = tensor.empty() : tensor<64x128xf32>
@@ -81,7 +84,7 @@ util.func public @no_filter(%x: tensor<64x96xbf16>, %w: tensor<96x128xbf16>) -> 
 
 // f16 is widened by one instruction from memory.
 // CHECK-LABEL: @half
-// CHECK-NOT: arith.extf
+// CHECK-NOT: arith.extui
 util.global private @w : tensor<96x128xf16>
 util.func public @half(%x: tensor<64x96xf16>) -> tensor<64x128xf32> {
   %zero = arith.constant 0.0 : f32

@@ -2,14 +2,14 @@
 
     %y = linalg.matmul ins(%x, %w)                     tensor<MxKxbf16>, tensor<KxNxbf16>
   becomes
-    %i = linalg.generic {extf} ins(%x)                 tensor<MxKxbf16> -> tensor<MxKxf32>
+    %i = linalg.generic {bits of f32} ins(%x)          tensor<MxKxbf16> -> tensor<MxKxf32>
     %y = linalg.generic {mulf, extf, addf} ins(%i, %w)
 
 Root: a contraction in no group of bf16 with a sum of f32, of at least `MIN_ROWS` rows of the image
 and `MIN_COLUMNS` columns of a constant filter. The kernel of a contraction widens its image again
 for each tile of columns; the op that computes the image, or the one before it, does so once, and
-writes the same numbers, rounded to bf16, as f32. Contractions that share an image read one tensor.
-Static sizes. Numerics: exact.
+writes the same numbers, rounded to bf16, as f32: by their bits, since IREE drops a `truncf` that an
+`extf` follows. Contractions that share an image read one tensor. Static sizes. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -99,12 +99,24 @@ def _widened(value: ir.Value, user: ir.Operation) -> ir.Value:
             [builders.empty(ops.shape(value), "f32")],
             [tuple(range(rank))] * 2,
             ["parallel"] * rank,
-            lambda arguments: [builders.scalar("arith.extf", arguments[:1], "f32")],
+            lambda arguments: [_upper_half(arguments[0])],
         ).results[0]
 
 
+def _upper_half(value: ir.Value) -> ir.Value:
+    """A bf16 as an f32, by its bits."""
+    bits = builders.scalar("arith.bitcast", [value], "i16")
+    word = builders.scalar("arith.extui", [bits], "i32")
+    shifted = builders.scalar("arith.shli", [word, builders.scalar_constant(16, "i32")], "i32")
+    return builders.scalar("arith.bitcast", [shifted], "f32")
+
+
+_BODY = ("arith.bitcast", "arith.extui", "arith.shli", "arith.bitcast", "linalg.yield")
+
+
 def _is_widening(op: ir.Operation) -> bool:
-    if not ops.is_elementwise(op) or ops.scalar_names(op) != ("arith.extf", "linalg.yield"):
+    names = tuple(name for name in ops.scalar_names(op) if name != "arith.constant")
+    if not ops.is_elementwise(op) or names != _BODY:
         return False
     loops = len(ops.iterator_types(op))
     return all(fusable_neighbors.is_identity(m, loops) for m in ops.indexing_maps(op))
