@@ -319,8 +319,9 @@ class Nest:
             sizes, body = ops.loop_sizes(op), ops.body(op)
             shared = {
                 argument
-                for argument, index_map in zip(body.arguments, ops.plain_maps(op), strict=True)
-                if count([sizes[loop] for loop in index_map if loop is not None]) < total
+                for argument, index_map in zip(body.arguments, ops.indexing_maps(op), strict=True)
+                if index_map is not None
+                and count([sizes[loop] for loop in index_map if loop is not None]) < total
             }
             for scalar in (found.operation for found in body.operations):
                 given = [value for value in scalar.operands if ops.constant(value) is None]
