@@ -20,8 +20,7 @@ def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
       cut: a `tensor.extract_slice` of the op's result; the new op has no loop that it drops.
     """
     result, taken = cut.results[0], ops.slice_params(cut)
-    sizes = [None if isinstance(size, ir.Value) else size for _, size, _ in taken.boxes]
-    kept = ops.kept_dimensions(sizes, ops.shape(result))
+    kept = ops.kept_dimensions(taken.static_sizes, ops.shape(result))
     loops: dict[int | None, int | None] = {dim: loop for loop, dim in enumerate(kept)}
     loops[None] = None
     read = ops.plain_maps(op)[:-1]

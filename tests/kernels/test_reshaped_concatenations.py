@@ -9,6 +9,7 @@ import pytest
 
 import mlirfuse
 from helpers.kernel_runner import needs_triton, run
+from helpers.torch_program import Program
 
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
@@ -68,15 +69,6 @@ KINDS = {
     **{f"{name}-f16": (name, "f16") for name in PROGRAMS},
     **{f"{name}-{kind}": (name, kind) for name in ("interleaved", "heads") for kind in DTYPES},
 }
-
-
-class Program(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
 
 
 def example(name, kind="f16"):

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import mlirfuse
+from helpers.torch_program import Program
 
 PASS = "gathered_producer_rewrite"
 
@@ -37,15 +38,6 @@ PROGRAMS = {
         values(64, 300),
     ),
 }
-
-
-class Program(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 import mlirfuse
+from helpers.torch_program import Program
 
 PASS = "transposed_gather_rewrite"
 
@@ -65,15 +66,6 @@ OTHERS = {
         WEIGHT,
     ),
 }
-
-
-class Program(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *arguments):
-        return self.function(*arguments)
 
 
 @pytest.mark.parametrize("name", [*PROGRAMS, *OTHERS])

@@ -1,22 +1,21 @@
 """The loop nest of a region of elementwise ops, and its split into rows and columns for tiles.
 
 The axes are those of the largest result, outermost first; where an inner one is dynamic, dynamic
-axes come first, as in the operands. Rows and columns split where an operand that all rows share
-begins, or, with a transposed operand, after that operand's contiguous axis.
+axes come first, as in the operands. A nest is flat, without rows, where its indices are plain; else
+rows and columns split where an operand that all rows share begins. With a transposed operand the
+rows are its innermost axes.
 """
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.demand_writer import Demand, Guard
+from mlirfuse.kernels.codegen.accesses import Accesses, AxisIndex, Read
 from mlirfuse.kernels.codegen.element_types import Unsupported
-from mlirfuse.kernels.codegen.indices import Index, Named, axis_of, parts
 from mlirfuse.kernels.codegen.iteration_space import (
     UNKNOWN_ROWS,
     Axis,
@@ -76,39 +75,6 @@ MAX_SHARING_ROWS = 8
 
 THREAD_ELEMENTS = 16
 """Elements of a thread that the split is chosen for."""
-
-AxisIndex = int | None
-"""The axis of the result along a dimension of a tensor; None for another index or none."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Read:
-    """The access of a tensor from outside of the region.
-
-    Attributes:
-      axes: the axis along each of its dimensions.
-      sizes: its sizes.
-      whole: for each dimension, whether all of it is read.
-      trait: `gathered`, `swapped`, `permuted`, `sliced`, or none.
-      unit_stride: whether the last dimension is read forwards, element by element.
-      computed: whether an index is computed, or read from memory.
-      bits: width of an element.
-    """
-
-    axes: tuple[AxisIndex, ...]
-    sizes: tuple[int | None, ...]
-    whole: tuple[bool, ...]
-    trait: str = ""
-    unit_stride: bool = True
-    computed: bool = False
-    bits: int = 16
-
-    def collapses(self, axis: int, following: int) -> bool:
-        """Whether the two axes collapse into one in memory, or the tensor has neither."""
-        if axis not in self.axes or following not in self.axes:
-            return axis not in self.axes and following not in self.axes
-        at = self.axes.index(axis) + 1
-        return self.axes[at : at + 1] == (following,) and self.whole[at]
 
 
 def count(sizes: Sequence[int | None]) -> int:
@@ -190,7 +156,7 @@ class Nest:
         self.sizes = tuple(ops.shape(main)[dim] for dim in order)
         space = Space((Group("i", self.sizes),))
         self.written = self._written(space, main, order)
-        demanded = _Reads(Tiles(space, {}), self._group)
+        demanded = Accesses(Tiles(space, {}), self._group)
         for value, found in self.written.items():
             demanded.value(value, tuple((0, axis) for axis in found))
         self.reads, self.indexed = demanded.reads, frozenset(demanded.indexed)
@@ -224,7 +190,7 @@ class Nest:
         transposed = self._transposed_reads()
         if not transposed:
             return None
-        largest = max(transposed, key=lambda read: count(read.sizes))
+        largest = transposed[0]
         end = self._contiguous_axis(largest)
         assert end is not None
         columns = count(self.sizes[end + 1 :])
@@ -252,9 +218,9 @@ class Nest:
         transposed = self._transposed_reads()
         if not transposed:
             return []
-        largest, last = max(transposed, key=lambda read: count(read.sizes)), self._last_axis()
+        last = self._last_axis()
         rows: list[int] = []
-        for axis in reversed(self._axes_in_memory(largest)):
+        for axis in reversed(self._axes_in_memory(transposed[0])):
             if axis in (None, last) or count([self.sizes[n] for n in rows]) >= MIN_TILE_SIDE:
                 break
             rows.insert(0, axis)
@@ -263,13 +229,17 @@ class Nest:
         return rows if wide and not natural else []
 
     def _transposed_reads(self) -> list[Read]:
-        """The accesses along the last axis of tensors that are contiguous along another one."""
+        """The accesses along the last axis of tensors that are contiguous along another one.
+
+        The one of the largest tensor is first.
+        """
         last = self._last_axis()
-        return [
+        found = [
             read
             for read in self.reads
             if last in read.axes and self._contiguous_axis(read) not in (None, last)
         ]
+        return sorted(found, key=lambda read: -count(read.sizes))
 
     def _last_axis(self) -> int:
         """The last axis that has several elements."""
@@ -435,89 +405,3 @@ def _written(
                 raise Unsupported(f"an indexing map of {op.name}")
             found[value] = tuple(loops[op][loop][1] for loop in index_map if loop is not None)
     return found
-
-
-class _Reads(Demand):
-    """Collects the accesses of a kernel.
-
-    Attributes:
-      reads: the accesses, each once.
-      indexed: axes whose own index the kernel computes.
-    """
-
-    def __init__(self, tiles: Tiles, members: Sequence[ir.Operation]) -> None:
-        super().__init__(tiles, members)
-        self.reads: list[Read] = []
-        self.indexed: set[int] = set()
-        self._gathered = ""
-
-    def text(self, index: Index) -> str:
-        """Records the axis of an index that is computed."""
-        axis = axis_of(index)
-        if axis is not None:
-            self.indexed.add(axis[1])
-        return super().text(index)
-
-    def gather(
-        self, extract: ir.Operation, names: Sequence[str], loops: Sequence[Index], guard: Guard
-    ) -> str:
-        """Records a gather: one at indices that are sums of loops swaps or reverses elements."""
-        indices = list(extract.operands)[1:]
-        self._gathered = "swapped" if all(map(_is_sum_of_loops, indices)) else "gathered"
-        found = super().gather(extract, names, loops, guard)
-        self._gathered = ""
-        return found
-
-    def load(self, value: ir.Value, index: tuple[Index, ...], guard: Guard) -> str:
-        """Records an access."""
-        super().load(value, index, guard)
-        shape = ops.shape(value)
-        if shape:
-            sizes, bits = self.tiles.space.groups[0].sizes, ops.element_bits(value)
-            read = dataclasses.replace(_read(index, shape, sizes, self._gathered), bits=bits)
-            self.reads += [read] if read not in self.reads else []
-        return self.tiles.body.name("0")
-
-
-_SUMS = ("addi", "subi", "cmpi", "select", "constant", "index_cast")
-"""Ops of `arith` that compute the index of the other half of a row, or of a reversed one."""
-
-
-def _is_sum_of_loops(value: ir.Value) -> bool:
-    """Whether a scalar is computed from loops by sums and choices alone, and nothing is read."""
-    op = ops.defining_op(value)
-    if op is None or op.name == "linalg.index":
-        return op is not None
-    return op.name.removeprefix("arith.") in _SUMS and all(map(_is_sum_of_loops, op.operands))
-
-
-def _read(
-    index: Sequence[Index],
-    shape: Sequence[int | None],
-    sizes: Sequence[int | None],
-    gathered: str,
-) -> Read:
-    """The access of a tensor at an index.
-
-    Args:
-      index: the index along each of its dimensions.
-      shape: its sizes.
-      sizes: sizes of the axes.
-      gathered: trait of a gather; empty for other accesses.
-    """
-    found = [axis_of(part) for part in index]
-    axes = tuple(None if axis is None else axis[1] for axis in found)
-    whole = tuple(
-        part is None or (axis == part and sizes[axis[1]] == size if axis else False)
-        for part, axis, size in zip(index, found, shape, strict=True)
-    )
-    known = [axis for axis in axes if axis is not None]
-    trait = gathered
-    if not trait and known != sorted(known):
-        trait = "permuted"
-    elif not trait and not all(whole[1:]):
-        trait = "sliced"
-    last = index[-1]
-    unit_stride = not isinstance(last, Named) and parts(last)[1] in (0, 1)
-    computed = any(isinstance(part, Named) for part in index)
-    return Read(axes, tuple(shape), whole, trait, unit_stride, computed)

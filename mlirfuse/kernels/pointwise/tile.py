@@ -1,8 +1,9 @@
 """Elementwise kernels of tiles with rows and columns, one tile per CTA.
 
-The axes of the result split into rows and columns where a bias or a table of angles begins, which
-is then read once for all rows of a tile. With a transposed operand the columns are the innermost
-axes of the result and the rows those of the operand, so that loads and stores are coalesced.
+The axes of the result split into rows and columns where indices are computed, or functions of a
+bias or a table, which are then computed once for all rows of a tile, and where rows share a large
+operand; other tiles are flat. With a transposed operand the columns are the innermost axes of the
+result and the rows those of the operand, so that loads and stores are coalesced.
 
 A tile of one row has one dimension. With two, Triton 3.6 gives the lanes of a warp to the row where
 elements are loaded one by one: on an H200 a reflecting pad to 21.6 million f16 took 38.7 us so,

@@ -146,7 +146,7 @@ class StepDemand(Demand):
         offsets = offsets_of(cut, self._analysis.counter)
         if offsets is None or not ops.has_unit_strides(cut):
             return None
-        sizes = [None if isinstance(n, ir.Value) else n for _, n, _ in ops.slice_params(cut).boxes]
+        sizes = ops.slice_params(cut).static_sizes
         kept = ops.kept_dimensions(sizes, ops.shape(cut.results[0]))
         found: list[Index] = []
         for dim, offset in enumerate(offsets):

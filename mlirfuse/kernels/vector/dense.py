@@ -35,9 +35,6 @@ FIRST_TLB_PAGES, SECOND_TLB_PAGES, PAGE_BYTES = 64, 1024, 4096
 Skylake and Zen 2, later ones have 72 to 96; the second one has 1536 on Skylake, 2048 on Zen 2 and
 1280 on Neoverse N1."""
 
-UPPER_HALF = -(1 << 16)
-"""The bits of the upper one of two bf16, as an i32."""
-
 Element = Callable[[int, int], str]
 """The element of the image of a pixel of the tile at a tap along x, in all lanes."""
 
@@ -334,15 +331,7 @@ class DenseKernel(TileKernel):
         place = writer.index(at + vector * self.lanes)
         loaded = writer.value(f"vector.load {self.packed}[{place}] : {memref(self.filter)}, {both}")
         held = writer.value(f"vector.bitcast {loaded} : {both} to {words}")
-        bits, upper = self.body.splat("16", "i32"), self.body.splat(str(UPPER_HALF), "i32")
-        halves = (f"arith.shli {held}, {bits}", f"arith.andi {held}, {upper}")
-        low, high = (
-            writer.value(
-                f"arith.bitcast {writer.value(f'{half} : {words}')} : {words} to {self.kind}"
-            )
-            for half in halves
-        )
-        return low, high
+        return self.math.lower_half(held), self.math.upper_half(held)
 
     def _weights(self, at: Linear, vector: int) -> str:
         """A vector of the filter, in f32: of a packed one zeros are behind the last channel."""

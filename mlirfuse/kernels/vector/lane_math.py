@@ -10,6 +10,9 @@ from mlirfuse.kernels.vector.writer import Linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
 
+_UPPER_HALF = -(1 << 16)
+"""The bits of the upper one of two bf16, as an i32."""
+
 
 class LaneMath:
     """Writes arithmetic for one kernel."""
@@ -61,8 +64,21 @@ class LaneMath:
         pairs, words = f"vector<{2 * lanes}xi16>", self.body.vector_type("i32")
         both = self.writer.value(f"vector.broadcast {bits} : i16 to {pairs}")
         whole = self.writer.value(f"vector.bitcast {both} : {pairs} to {words}")
-        high = self.writer.value(f"arith.shli {whole}, {self.body.splat('16', 'i32')} : {words}")
-        return self.writer.value(f"arith.bitcast {high} : {words} to {self.kind}")
+        return self.lower_half(whole)
+
+    def lower_half(self, words: str) -> str:
+        """The lower one of two bf16 in each lane, a vector of i32, in f32."""
+        return self._shaped(f"arith.shli {words}, {self.body.splat('16', 'i32')}")
+
+    def upper_half(self, words: str) -> str:
+        """The upper one of two bf16 in each lane, a vector of i32, in f32."""
+        return self._shaped(f"arith.andi {words}, {self.body.splat(str(_UPPER_HALF), 'i32')}")
+
+    def _shaped(self, bits: str) -> str:
+        """Vectors of i32, an expression, as f32 of these bits."""
+        words = self.body.vector_type("i32")
+        held = self.writer.value(f"{bits} : {words}")
+        return self.writer.value(f"arith.bitcast {held} : {words} to {self.kind}")
 
     def _converted(self, bits: str) -> str:
         """A f16 in all lanes, in f32: broadcast in pairs, and converted as a vector.

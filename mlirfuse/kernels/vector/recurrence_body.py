@@ -119,7 +119,7 @@ class StepBody(Pointwise):
         offsets = offsets_of(op, self.analysis.counter)
         if offsets is None or not ops.has_unit_strides(op):
             raise Unsupported("a slice at a dynamic offset, or with strides")
-        sizes = [None if isinstance(n, ir.Value) else n for _, n, _ in ops.slice_params(op).boxes]
+        sizes = ops.slice_params(op).static_sizes
         kept = ops.kept_dimensions(sizes, ops.shape(op.results[0]))
         index, read, key = list(position.index), list[int | None](), list(position.key)
         for dim, offset in enumerate(offsets):

@@ -175,10 +175,13 @@ def choose(
     """
     step = functools.partial(cycles, device=device, product=product)
     best, fewest = RegisterTile(1, 1), math.inf
-    for wide in range(multiple, min(vectors, max_vectors) + 1, multiple):
+    widths = [
+        wide
+        for wide in range(1, min(vectors, max_vectors) + 1)
+        if -vectors % wide <= vectors * MAX_PADDING
+    ]
+    for wide in [wide for wide in widths if wide % multiple == 0] or widths:
         added = -vectors % wide
-        if added > vectors * MAX_PADDING:
-            continue
         panel = wide * device.vector_bytes * depth
         most = max_rows(wide, device, row_bytes=row_bytes, product=product)
         for tall in range(1, min(rows, most) + 1):
@@ -195,17 +198,6 @@ def choose(
             total *= 1 + added / vectors
             if total < fewest:
                 best, fewest = RegisterTile(tall, wide), total
-    if multiple > 1 and fewest == math.inf:
-        return choose(
-            rows,
-            vectors,
-            depth,
-            device,
-            row_bytes=row_bytes,
-            transposes=transposes,
-            max_vectors=max_vectors,
-            product=product,
-        )
     return best
 
 

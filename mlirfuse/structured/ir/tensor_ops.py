@@ -65,6 +65,11 @@ class SliceParams:
         """The dynamic sizes, in order."""
         return [size for _, size, _ in self.boxes if isinstance(size, ir.Value)]
 
+    @property
+    def static_sizes(self) -> list[int | None]:
+        """The size along each dimension; None for a dynamic one."""
+        return [None if isinstance(size, ir.Value) else size for _, size, _ in self.boxes]
+
     def is_whole(self, dimension: int, size: int | None) -> bool:
         """Whether the slice certainly covers all of a dimension of that size."""
         return size is not None and self.boxes[dimension] == (0, size, 1)
