@@ -218,6 +218,14 @@ def with_values(case):
     return made.replace(f"-> {indices} {{\n  %true", f"-> ({result}, {indices}) {{\n  %true")
 
 
+def values_alone(case):
+    """The module: x -> the first elements of the sorted rows."""
+    result, indices = tensor(case.result, case.element), tensor(case.result, "i32")
+    gather = _gathered(case, "%v", "%arg", case.element, "%i", "i32")
+    made = text(case).replace(f"\n  return %i : {indices}", f"{gather}\n  return %v : {result}")
+    return made.replace(f"-> {indices} {{\n  %true", f"-> {result} {{\n  %true")
+
+
 def text_with_users(case, other="f32"):
     """The module: x, y -> the indices as i64, and with them the elements of x and of y."""
     loops = ", ".join(f"d{n}" for n in range(len(case.shape)))

@@ -122,6 +122,59 @@ def test_rows(rows, columns, bits, tile):
     assert found.elements_per_thread == each[rows]
 
 
+@pytest.mark.parametrize(
+    ("columns", "run", "bits", "tile"),
+    [
+        (14, 2, 32, (32, 2)),
+        (100, 3, 32, (8, 2)),
+        (8, 2, 32, (64, 2)),
+        (30, 5, 16, (16, 4)),
+        (6, 3, 16, (64, 4)),
+        (24, 8, 16, (32, 1)),
+        (24, 16, 16, (32, 1)),
+        (60, 4, 32, (16, 1)),
+    ],
+)
+def test_written_rows_of_short_runs_have_small_tiles(columns, run, bits, tile):
+    """Of one warp where a load has vectors of a run, and of more where it has not."""
+    problem = ReductionProblem(
+        200000, columns, "arith.addf arith.maximumf", 1, 1, contiguous_rows=run, operand_bits=bits
+    )
+    found = reduction.choose_config(problem, HOPPER)
+    assert (found.block_rows, found.num_warps) == tile
+    assert not found.block_columns
+    longer = dataclasses.replace(problem, contiguous_rows=1000)
+    assert reduction.choose_config(longer, HOPPER).block_rows > tile[0]
+
+
+@pytest.mark.parametrize(("columns", "run"), [(3, 2), (4, 8)])
+def test_threads_have_few_written_columns_alone(columns, run):
+    problem = ReductionProblem(
+        800000, columns, "arith.addf", 1, 1, contiguous_rows=run, operand_bits=16
+    )
+    assert reduction.choose_config(problem, HOPPER).block_columns == 1
+
+
+def test_numbers_of_rows_that_fill_the_device_are_for_loops():
+    problem = ReductionProblem(
+        196352, 637, "arith.addf", 1, 0, contiguous_rows=196352, operand_bits=32
+    )
+    found = reduction.choose_config(problem, HOPPER)
+    assert found.block_columns
+    assert found.splits == 1
+    for others in ({"rows": 1072, "columns": 788}, {"writes": 1}):
+        few = dataclasses.replace(problem, contiguous_rows=1072, **others)
+        assert not reduction.choose_config(few, HOPPER).block_columns
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(864, 116224), (512, 65536), (2400, 32768)])
+def test_long_rows_of_many_instructions_are_for_loops(rows, columns):
+    problem = ReductionProblem(rows, columns, "arith.addf arith.addf", 1, 1, passes=2)
+    assert not reduction.choose_config(problem, HOPPER).block_columns
+    heavy = dataclasses.replace(problem, heavy=True)
+    assert reduction.choose_config(heavy, HOPPER).block_columns
+
+
 def test_short_rows_of_few_ctas_have_small_tiles():
     problem = ReductionProblem(6272, 43, "arith.addf arith.addf", 1, 0, operand_bits=32)
     assert reduction.default_config(problem, HOPPER).tile_elements == 512
@@ -220,3 +273,28 @@ def test_scans_along_rows_have_short_blocks_of_two_warps(problem, config):
 def test_sums_of_two_unaligned_tensors_have_fewer_threads(columns, bits, reads, tile):
     problem = ReductionProblem(15276, columns, "arith.addf", reads, 0, operand_bits=bits)
     assert reduction.default_config(problem, HOPPER).tile_elements == tile
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "block"),
+    [(712, 6419, (1024, 1, 4)), (2000, 6419, (512, 2, 2)), (2000, 3000, (4096, 1, 4))],
+)
+def test_few_long_rows_are_scanned_by_more_warps(rows, columns, block):
+    found = scan.default_config(ScanProblem(rows, columns), HOPPER)
+    assert (found.block_columns, found.block_lanes, found.num_warps) == block
+    assert found.segments == 1
+
+
+@pytest.mark.parametrize(
+    ("columns", "inner", "lanes", "warps", "split"),
+    [
+        (558, 17024, 16, 1, False),
+        (600, 9000, 16, 2, False),
+        (2048, 1208, 32, 2, True),
+        (558, 40000, 32, 2, False),
+    ],
+)
+def test_strided_scans_of_half_lines_are_not_split(columns, inner, lanes, warps, split):
+    found = scan.default_config(ScanProblem(1, columns, inner), HOPPER)
+    assert (found.block_lanes, found.num_warps) == (lanes, warps)
+    assert (found.segments > 1) == split

@@ -219,6 +219,53 @@ def test_equal_elements_of_chunks_stay_in_order(interpreter, short_networks):
     np.testing.assert_array_equal(found, np.broadcast_to(np.arange(100), case.shape))
 
 
+def check_values(interpreter, case, seed=0):
+    """The sorted elements alone, whose NaNs are one, and whose zeros are equal."""
+    x = sort_text.elements(case, seed, subnormal=True)
+    (found,) = run(interpreter, sort_text.values_alone(case), "sort", [x], [case.result])
+    places = sort_text.expected(case, x).astype(np.int64)
+    sorted_x = np.take_along_axis(x, places, case.axis).astype(np.float64)
+    np.testing.assert_array_equal(found, sorted_x, str(case))
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("descending", [False, True])
+def test_sorted_elements_alone(interpreter, element, descending):
+    check_values(interpreter, Case((3, 67), element=element, descending=descending))
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize("width", [2, 4])
+def test_sorted_elements_of_long_rows(interpreter, short_networks, monkeypatch, element, width):
+    monkeypatch.setattr(heuristics, "MERGE_WIDTHS", (width,))
+    for descending in (False, True):
+        check_values(interpreter, Case((2, 133), element=element, descending=descending))
+    check_values(interpreter, Case((2, 90, 3), 1, element=element), 1)
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, np.nan])
+def test_equal_elements_without_indices_have_a_place_each(interpreter, short_networks, value):
+    case = Case((2, 100))
+    x = np.full(case.shape, value, np.float32)
+    (found,) = run(interpreter, sort_text.values_alone(case), "sort", [x], [case.result])
+    np.testing.assert_array_equal(found, x)
+
+
+@pytest.mark.parametrize(
+    ("module", "case", "alone"),
+    [
+        (sort_text.values_alone, Case((4, 300)), True),
+        (sort_text.values_alone, Case((4, 300), count=8), False),
+        (sort_text.text, Case((4, 300)), False),
+    ],
+)
+def test_keys_alone_are_32_bits(module, case, alone):
+    with ir.Context(), ir.Location.unknown():
+        _, (plan,) = planned(module(case), "sort")
+        assert plan.problem.keys_alone == alone
+        assert ("tl.int64" in plan.program.source) != alone
+
+
 def drawn(number, columns=130, outer=12):
     """A random case."""
     chance = random.Random(number)

@@ -28,6 +28,15 @@ from mlirfuse.structured.ir import ops
 
 MIN_I8, MAX_I8 = -128.0, 127.0
 
+LONG_FUNCTIONS = frozenset(
+    f"math.{name}"
+    for name in (
+        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh"),
+        *("erf", "erfc", "powf", "sin", "sinh", "tan", "tanh"),
+    )
+)
+"""Functions whose code is long."""
+
 MAX_ROUNDED_OPS = 8
 """Elementwise ops in a row of which the last one rounds, at most."""
 

@@ -15,6 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX
+from mlirfuse.kernels.codegen.scalar_ops import LONG_FUNCTIONS
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul.aligned_copies import ENTRY
@@ -46,17 +47,8 @@ PERMUTED_COLUMNS = 32
 LOAD_ELEMENTS = 8
 """Elements of 16 bits in one vectorized load."""
 
-LONG_FUNCTIONS = frozenset(
-    f"math.{name}"
-    for name in (
-        *("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh"),
-        *("erf", "erfc", "powf", "sin", "sinh", "tan", "tanh"),
-    )
-)
-"""Functions whose code is long: an epilogue with one is called for slices of N."""
-
 LONG_EPILOGUE_N = 64
-"""Columns of such a slice."""
+"""Columns of the slices of N for which an epilogue with a long function is called."""
 
 LAYOUT = "layout"
 """Name of the layout of the tiles in an epilogue."""

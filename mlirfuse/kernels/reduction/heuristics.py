@@ -132,7 +132,7 @@ def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig 
     if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
         return found
     gpu = gpu_of(target)
-    if problem.rows >= 2 * gpu.num_sms:
+    if problem.rows >= 2 * gpu.num_sms and not problem.heavy:
         return None
     held = distribute(_unpacked_config(problem, target), problem.rows, problem.columns, gpu)
     loop = loop_config(problem, target)

@@ -25,6 +25,8 @@ class ReductionProblem(Problem):
       passes: passes over the columns that dependent reductions need in loops.
       turned: whether columns are innermost in memory, but rows in a result; or rows are innermost,
         but columns in a tensor.
+      heavy: whether rows that take all threads of a CTA have a long function, or an operand that
+        has some of their dimensions alone, as the weights of a group norm.
     """
 
     rows: int
@@ -37,6 +39,7 @@ class ReductionProblem(Problem):
     operand_bits: int = 16
     passes: int = 1
     turned: bool = False
+    heavy: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns")
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mlirfuse.kernels.codegen.iteration_space import UNKNOWN_ROWS
-from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
+from mlirfuse.kernels.codegen.scalar_ops import LONG_FUNCTIONS
+from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis
+from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionProblem
 from mlirfuse.structured.ir import ops
@@ -25,4 +27,25 @@ def problem_of(analysis: ReductionAnalysis) -> ReductionProblem:
         operand_bits=32 if max([*read, *written], default=0) > 16 else 16,
         passes=Levels(analysis).depth,
         turned=analysis.turned,
+        heavy=analysis.columns > MAX_COLUMNS // 2 and _is_heavy(analysis),
     )
+
+
+def _is_heavy(analysis: ReductionAnalysis) -> bool:
+    """Whether an element takes many more instructions than one of a norm."""
+    names = {name for op in analysis.group for name in ops.scalar_names(op)}
+    return not names.isdisjoint(LONG_FUNCTIONS) or _has_parts_of_columns(analysis)
+
+
+def _has_parts_of_columns(analysis: ReductionAnalysis) -> bool:
+    """Whether an operand has some dimensions of the columns, but not the innermost one.
+
+    Each element of a thread then has an index and a load of its own.
+    """
+    innermost = (COLUMN, len(analysis.column_sizes) - 1)
+    for op in analysis.group:
+        for index_map in ops.indexing_maps(op)[: ops.num_inputs(op)]:
+            axes = {analysis.loops[op][loop] for loop in index_map or () if loop is not None}
+            if innermost not in axes and any(group == COLUMN for group, _ in axes):
+                return True
+    return False

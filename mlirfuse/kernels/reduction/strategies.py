@@ -6,6 +6,7 @@ This module decides about all others:
     few columns, of which only numbers are left, or whose rows are innermost:          in threads
     columns innermost, more than registers hold, or few rows of which little is left:  loop
     rows innermost, one pass and no result with columns:                               loop
+    rows innermost, runs of less than a sector, results with columns:                  small tiles
     rows innermost, else: tiles of all columns, as many contiguous rows as fit registers; or loop
 
 Where a tensor has columns innermost and the others rows, no thread has all columns of a row: each
@@ -80,7 +81,9 @@ MIN_THREAD_ELEMENTS = 4
 
 MAX_STREAMED_COLUMNS = 2048
 """Columns up to which such tiles are for sums, too: the mean over 1072 rows of 788 bf16 took 2.6 us
-on an H200, and 7.7 in splits of the columns; over 392 of 9x690 f16 3.4 and 6.5."""
+on an H200, and 7.7 in splits of the columns; over 392 of 9x690 f16 3.4 and 6.5. Rows that fill the
+device without splits are for loops: the sum over 637 of 196352 f32 took 171 us in tiles and 112 in
+a loop, of their cosines 203 and 152, of sines of 300 of 100000 f16 43 and 34."""
 
 SPLIT_WARPS = 4
 """Warps of a loop over contiguous rows."""
@@ -132,6 +135,25 @@ takes as many lines of L1 as all columns together have."""
 MAX_WRITTEN_COLUMNS = 8
 """The same where the columns are written, whose values then stay in registers."""
 
+MAX_WRITTEN_RUN_COLUMNS, MAX_RUN_COLUMNS = 4, 1024
+"""Written columns that a thread has alone, and that a tile of small ones has, where contiguous rows
+are a sector at most. The lanes of a load are then as far apart as their columns are many: softmax
+over eight pairs of 200000 f32 took 21.1 us on an H200 so, and 11.6 in tiles."""
+
+RUN_ELEMENTS, RUN_WARPS, MIN_RUN_ROWS, MAX_RUN_ROWS = 512, 2, 8, 64
+"""Elements, warps and rows of such tiles: rows of few runs are near each other in memory, and half
+of a CTA's lanes wait less. On an H200 softmax over 14 pairs of 40000 f32 took 9.3 us in tiles of
+128 rows by four warps, 5.7 of 64 by four, 3.8 of 32 by two and 4.5 of 16; over 30 of 16000x5 f16
+13.0, 12.1, 10.6 and 6.6; over 100 of 6000x3 f32 20.3 us, and 5.1 of eight rows by two warps. CTAs
+of one warp and 128 elements are started no faster than one each 0.65 ns. Odd runs of 16 bits have
+twice the warps: over six of 200000x3 f16 11.4 and 7.6 us, over 30 of 16000x5 6.6 and 5.8."""
+
+VECTOR_RUN, VECTOR_RUN_ELEMENTS = 4, 1024
+"""Rows from which a load has vectors of a run, and elements of the tile of such a thread. One warp
+then has all columns of its rows, which several would exchange by shared memory: a layer norm over
+24 of 40000x8 f16 took 38.8 us by four warps, 15.9 by two and 8.4 by one; softmax over 24 of
+40000x16 f16 58.6, 26.9 and 15.0, over 20 of 40000x8 f32 21.6, 14.3 and 12.3."""
+
 MIN_SPLIT_COLUMNS = 8192
 """Columns up to which the CTA of a row is never too few."""
 
@@ -146,7 +168,8 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
     gpu = gpu_of(target)
     unrolled = MAX_UNROLLED_COLUMNS if problem.contiguous_rows > 1 else MAX_STRIDED_COLUMNS
     if problem.writes and problem.contiguous_rows > 1:
-        unrolled = MAX_WRITTEN_COLUMNS
+        short = problem.contiguous_rows * problem.operand_bits <= SECTOR_BITS
+        unrolled = MAX_WRITTEN_RUN_COLUMNS if short else MAX_WRITTEN_COLUMNS
     mixed = problem.turned and problem.contiguous_rows > 1
     alone = not problem.writes or problem.contiguous_rows > 1
     if problem.columns <= unrolled and alone and not mixed:
@@ -154,13 +177,23 @@ def other_config(problem: ReductionProblem, target: Target) -> ReductionConfig |
     if _is_long_unrolled(problem, gpu):
         return _threads_of_rows(gpu.warp_size * LONG_UNROLLED_ROWS, LONG_UNROLLED_ROWS, 1)
     if problem.contiguous_rows > 1:
-        streams = problem.writes == 0 and len(problem.combiners.split()) == 1
-        streams = streams and problem.columns > MAX_STREAMED_COLUMNS
-        found = None if streams else _all_columns(problem, gpu)
-        return found or loop_config(problem, target)
+        return _of_contiguous_rows(problem, target)
     longest = max_columns(gpu) if has_cluster_forms(problem) else MAX_COLUMNS
     numbers = problem.writes == 0 and problem.columns > MIN_SPLIT_COLUMNS
     return loop_config(problem, target) if numbers or problem.columns > longest else None
+
+
+def _of_contiguous_rows(problem: ReductionProblem, target: Target) -> ReductionConfig:
+    """The configuration of rows that are innermost in memory: tiles of all columns, or a loop."""
+    gpu = gpu_of(target)
+    if (found := _short_runs(problem, gpu)) is not None:
+        return found
+    loop = loop_config(problem, target)
+    if problem.writes == 0 and len(problem.combiners.split()) == 1:
+        many = problem.columns > MAX_STREAMED_COLUMNS
+        if many or (loop.splits == 1 and _fills(problem, loop, gpu)):
+            return loop
+    return _all_columns(problem, gpu) or loop
 
 
 def _unrolled(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig:
@@ -189,6 +222,27 @@ def _threads_of_rows(rows: int, rows_per_thread: int, warps: int) -> ReductionCo
     return ReductionConfig(
         rows, rows_per_thread, MAX_COLUMNS, block_rows=rows, block_columns=1, num_warps=warps
     )
+
+
+def _short_runs(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
+    """Small tiles of written rows of which less than a sector is contiguous; None for others."""
+    run, width = problem.contiguous_rows, power_of_two(problem.columns)
+    if run * problem.operand_bits > SECTOR_BITS or width > MAX_RUN_COLUMNS:
+        return None
+    if not problem.writes or problem.turned:
+        return None
+    elements, warps, of_warp = RUN_ELEMENTS, RUN_WARPS, RUN_ELEMENTS
+    if run % 2 and problem.operand_bits == 16:
+        warps *= 2
+    if run % VECTOR_RUN == 0:
+        elements, warps, of_warp = VECTOR_RUN_ELEMENTS, 1, VECTOR_RUN_ELEMENTS
+    height = min(max(MIN_RUN_ROWS, elements // width), MAX_RUN_ROWS)
+    while height > MIN_RUN_ROWS and problem.rows < height * gpu.num_sms:
+        height //= 2
+    tile = height * width
+    warps = max(warps, tile // of_warp)
+    each = max(1, tile // (warps * gpu.warp_size))
+    return ReductionConfig(tile, each, MAX_COLUMNS, block_rows=height, num_warps=warps)
 
 
 def _all_columns(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | None:
@@ -279,11 +333,17 @@ def _padded(count: int, size: int) -> int:
     return -(-count // size) * size
 
 
+def _fills(problem: ReductionProblem, tile: ReductionConfig, gpu: GpuDevice) -> bool:
+    """Whether rows are so many that CTAs that share none of them fill the device."""
+    num_blocks = -(-problem.rows // tile.block_rows)
+    return num_blocks * tile.num_warps >= WARPS_PER_SM * gpu.num_sms
+
+
 def _splits(problem: ReductionProblem, tile: ReductionConfig, gpu: GpuDevice) -> list[int]:
     """Numbers of CTAs that may share a row: none shares one of many rows."""
-    num_blocks = -(-problem.rows // tile.block_rows)
-    if num_blocks * tile.num_warps >= WARPS_PER_SM * gpu.num_sms:
+    if _fills(problem, tile, gpu):
         return [1]
+    num_blocks = -(-problem.rows // tile.block_rows)
     per_row, most = -(-problem.columns // tile.block_columns), MAX_SPLITS
     if problem.writes or problem.passes > 1:
         most = min(most, MAX_PARTIALS // tile.block_rows)

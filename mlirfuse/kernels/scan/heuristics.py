@@ -27,6 +27,11 @@ LONG_ROW_ELEMENTS, LONG_ROW_WARPS, MAX_ROW_PADDING = 4096, 4, 1.6
 it, at most. On an H200 sums of 2000 rows of 3000 f32 took 11.4 us so, and 12.9 in blocks of 1024;
 of the cosines of 1456 rows of 2931 24.5 and 48.4."""
 
+FEW_ROW_COLUMNS, FEW_ROW_WARPS = 1024, 4
+"""Columns and warps of the blocks of longer rows that are so few that CTAs of as many warps do not
+fill the device: on an H200 reversed sums of sigmoids of 712 rows of 6419 f32 took 63.6 us in blocks
+of two rows by 512 columns and two warps, 33.6 so, and 57.1 in blocks of 2048 columns."""
+
 WARP_COLUMNS, MIN_WARP_ROWS = 1024, 2
 """Columns of rows that one warp scans, which waits for no other, and rows of such a warp, whose
 loads overlap: on an H200 sums of 191688 rows of 75 f16 took 22.9 us with one warp and 32.8 with
@@ -41,6 +46,12 @@ CTAs on each SM. On an H200 sums of 1208 columns of 2048 f32 took 10.9 us so, an
 
 LANE_BYTES = 128
 """Bytes of a tile along the dimensions after the scanned one: a line of the cache."""
+
+HALF_LINE_CTAS_PER_SM = 4
+"""CTAs of half lines on each SM from which a strided scan is not split, which would compute what is
+in front of it twice. On an H200 sums of 17024 columns of 558 f32 took 34.1 us in two parts and 21.9
+in half lines, of their softplus 60.7 and 33.7, log-sum-exps of 9000 columns of 600 110.9 and 87.6;
+but sums of 5000 columns of 1000 f16, 1.2 CTAs on each SM, 17.3 and 26.6."""
 
 CTAS_PER_SM = 4
 """CTAs on each SM that hide the latency from block to block of a scan; below, scans are split."""
@@ -110,9 +121,14 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
         return ScanConfig(columns, lanes, _num_warps(columns * lanes, gpu), 1)
     columns = min(STRIDED_COLUMNS, columns)
     blocks = -(-problem.columns // columns)
-    wanted = -(-gpu.num_sms * STRIDED_CTAS_PER_SM // _ctas(problem, lanes))
-    segments = min(wanted, blocks // MIN_BLOCKS_PER_SEGMENT, MAX_TOTALS // lanes)
+    parts = -(-gpu.num_sms * STRIDED_CTAS_PER_SM // _ctas(problem, lanes))
+    segments = min(parts, blocks // MIN_BLOCKS_PER_SEGMENT, MAX_TOTALS // lanes)
     warps = min(STRIDED_WARPS, _num_warps(columns * lanes, gpu))
+    half = lanes // 2
+    if segments > 1 and lanes == wanted <= problem.inner:
+        per_sm = _ctas(problem, half) // gpu.num_sms
+        if per_sm >= HALF_LINE_CTAS_PER_SM:
+            return ScanConfig(columns, half, 1 if per_sm >= STRIDED_CTAS_PER_SM else warps)
     return ScanConfig(columns, lanes, warps, max(1, segments))
 
 
@@ -131,6 +147,8 @@ def _contiguous(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
     if many and whole and problem.element_bits <= 32:
         return ScanConfig(columns, 1, LONG_ROW_WARPS)
     if columns > TILE_ELEMENTS and many:
+        if problem.outer * FEW_ROW_WARPS < _resident_warps(gpu):
+            return ScanConfig(FEW_ROW_COLUMNS, 1, FEW_ROW_WARPS)
         columns = tile_width(problem.columns, TILE_ELEMENTS)
     elif columns > TILE_ELEMENTS:
         return min(_long(problem, gpu), key=lambda config: _cycles(problem, config, gpu))

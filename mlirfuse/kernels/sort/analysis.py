@@ -57,6 +57,17 @@ class SortAnalysis:
         return KEY_BITS[ops.element_type(self.order.source)]
 
     @property
+    def has_keys_alone(self) -> bool:
+        """Whether results are the sorted elements, all of them, so that keys need no index."""
+        source, count = self.order.source, self.order.count
+        payloads = [one.payload for one in self.results]
+        return count == self.columns and all(p is not None and p == source for p in payloads)
+
+    def bits(self, columns: int) -> int:
+        """The width of an integer that holds a key, and the index of a column if it needs one."""
+        return integer_bits(problem_of(self), columns)
+
+    @property
     def payloads(self) -> tuple[ir.Value, ...]:
         """The tensors whose elements results have, each once."""
         found = (one.payload for one in self.results)
@@ -71,6 +82,11 @@ def block_columns(columns: int) -> int:
 def packed_bits(key_bits: int, columns: int) -> int:
     """The width of an integer that holds a key and the index of a column."""
     return 32 if key_bits + index_bits(columns) <= 32 else 64
+
+
+def integer_bits(problem: SortProblem, columns: int) -> int:
+    """The width of an integer that holds a key of a problem, and the index of one of so many."""
+    return 32 if problem.keys_alone else packed_bits(problem.element_bits, columns)
 
 
 def index_bits(columns: int) -> int:
@@ -131,4 +147,5 @@ def problem_of(analysis: SortAnalysis) -> SortProblem:
         analysis.columns,
         analysis.order.count,
         ops.element_bits(analysis.order.source),
+        analysis.has_keys_alone,
     )

@@ -1,7 +1,6 @@
 """Sorts rows, or chunks of long ones, in registers by a bitonic network.
 
-The index is in the low bits of each key. No two keys are equal then, so the order is stable. For
-few of the elements a partial selection keeps the first ones of each part.
+For few of the elements a partial selection keeps the first ones of each part.
 """
 
 from __future__ import annotations
@@ -10,23 +9,14 @@ from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Extent, Plan, Program
-from mlirfuse.kernels.sort.analysis import (
-    SortAnalysis,
-    block_columns,
-    index_bits,
-    packed_bits,
-    problem_of,
-)
-from mlirfuse.kernels.sort.offsets import source_offset
+from mlirfuse.kernels.sort.analysis import SortAnalysis, block_columns, index_bits, problem_of
+from mlirfuse.kernels.sort.keys import found, loaded_keys
 from mlirfuse.kernels.sort.problem import SortConfig
 from mlirfuse.kernels.sort.results import stores
 from mlirfuse.kernels.sort.runs import Runs
 from mlirfuse.structured.ir import ops
 
 ENTRY, CHUNKS_ENTRY = "sort_kernel", "sort_chunks_kernel"
-
-_INFINITY = {"f16": 0x7C00, "bf16": 0x7F80, "f32": 0x7F800000}
-"""Element type -> the bits of infinity; those of NaN, without the sign, are greater."""
 
 
 def plan(analysis: SortAnalysis, config: SortConfig) -> Plan:
@@ -39,7 +29,7 @@ def plan(analysis: SortAnalysis, config: SortConfig) -> Plan:
         f"local = tl.arange(0, {columns})[None, :]",
         "column = local",
         *_sorted(analysis, columns, kept),
-        f"index = (packed & {columns - 1}).to(tl.int32)",
+        *found(analysis, "packed", columns),
         f"place = tl.arange(0, {kept})[None, :]",
         f"written = (row < {analysis.rows}) & (place < {analysis.order.count})",
         *last.lines,
@@ -67,8 +57,7 @@ def chunks_plan(analysis: SortAnalysis, config: SortConfig, runs: Runs) -> Plan:
     """
     columns, rows = config.chunk_columns, config.block_rows
     kept = _kept(columns, runs.length)
-    bits = packed_bits(analysis.key_bits, analysis.columns)
-    key = f"(packed >> {index_bits(columns)}).to(tl.int{bits})"
+    bits = analysis.bits(analysis.columns)
     lines = [
         f"block = tl.program_id(0) // {runs.count}",
         f"chunk = tl.program_id(0) % {runs.count}",
@@ -76,8 +65,7 @@ def chunks_plan(analysis: SortAnalysis, config: SortConfig, runs: Runs) -> Plan:
         f"local = tl.arange(0, {columns})[None, :]",
         f"column = chunk * {columns} + local",
         *_sorted(analysis, columns, kept),
-        f"column = chunk * {columns} + (packed & {columns - 1}).to(tl.int32)",
-        f"packed = {key} * {1 << index_bits(analysis.columns)} + column",
+        *([] if analysis.has_keys_alone else _of_row(analysis, columns)),
         f"place = tl.arange(0, {kept})[None, :]",
         f"length = tl.where(chunk < {runs.count - 1}, {runs.length}, {runs.last})",
         f"written = (row < {analysis.rows}) & (place < length)",
@@ -103,6 +91,15 @@ def chunks_plan(analysis: SortAnalysis, config: SortConfig, runs: Runs) -> Plan:
     )
 
 
+def _of_row(analysis: SortAnalysis, columns: int) -> list[str]:
+    """The lines that replace the indices of a chunk's columns by those of the row."""
+    key = f"(packed >> {index_bits(columns)}).to(tl.int{analysis.bits(analysis.columns)})"
+    return [
+        f"column = chunk * {columns} + (packed & {columns - 1}).to(tl.int32)",
+        f"packed = {key} * {1 << index_bits(analysis.columns)} + column",
+    ]
+
+
 def _given(analysis: SortAnalysis) -> tuple[str, str]:
     """The argument that is sorted."""
     return "x0", POINTERS[ops.element_type(analysis.order.source)]
@@ -117,38 +114,14 @@ def _sorted(analysis: SortAnalysis, columns: int, kept: int) -> list[str]:
     """The lines that load tiles with so many columns, and compute their first elements.
 
     `row` and `column` index the tensor, and `local` the columns of a tile. `packed` is the result:
-    sorted keys with local indices below them.
+    sorted keys, with local indices below them unless keys are all.
     """
-    wide, most = packed_bits(analysis.key_bits, columns), 2 ** (analysis.key_bits - 1) - 1
+    wide, most = analysis.bits(columns), 2 ** (analysis.key_bits - 1) - 1
+    below = "" if analysis.has_keys_alone else f" * {columns} + local"
     return [
         *loaded_keys(analysis),
         # Columns that the row has not come last: by the largest key and the last indices.
         f"key = tl.where(column < {analysis.columns}, key.to(tl.int{wide}), {most})",
-        f"packed = key.to(tl.int{wide}) * {columns} + local",
+        f"packed = key.to(tl.int{wide}){below}",
         f"packed = {'tl.sort(packed)' if kept == columns else f'~tl.topk(~packed, {kept})'}",
     ]
-
-
-def loaded_keys(analysis: SortAnalysis) -> list[str]:
-    """The lines that load the elements at `row` and `column`, and compute keys in their order."""
-    kind = ops.element_type(analysis.order.source)
-    return [
-        f"inside = (row < {analysis.rows}) & (column < {analysis.columns})",
-        f"x = tl.load(x0 + {source_offset(analysis, 'column')}, mask=inside, other=0)",
-        *_keys(kind, analysis.key_bits, descending=analysis.order.descending),
-    ]
-
-
-def _keys(kind: str, bits: int, *, descending: bool) -> list[str]:
-    """The lines that compute integers in the order of the elements."""
-    lines = ["key = x"]
-    if not kind.startswith("i"):
-        most = 2 ** (bits - 1) - 1
-        lines = [
-            f"key = x.to(tl.int{bits}, bitcast=True).to(tl.int32)",
-            f"size = key & {most}",
-            # A negative zero gets the key of zero, as the negative of its size.
-            "key = tl.where(key < 0, -size, size)",
-            f"key = tl.where(size > {_INFINITY[kind]}, {most}, key)",
-        ]
-    return [*lines, "key = ~key"] if descending else lines

@@ -8,7 +8,7 @@ import math
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import MAX_WARPS, gpu_of
-from mlirfuse.kernels.sort.analysis import block_columns, packed_bits
+from mlirfuse.kernels.sort.analysis import block_columns, integer_bits, packed_bits
 from mlirfuse.kernels.sort.problem import SortConfig, SortProblem
 from mlirfuse.kernels.sort.runs import first_candidates, runs_of_chunks
 from mlirfuse.targets.base import Target
@@ -129,7 +129,7 @@ def default_config(problem: SortProblem, target: Target) -> SortConfig:
             (SortConfig(1, warps) for warps in _row_warps(columns, target)),
             key=lambda config: _network_cycles(
                 Network(columns, problem.count, problem.rows, config.num_warps),
-                packed_bits(problem.element_bits, columns),
+                integer_bits(problem, columns),
                 target,
             ),
         )
@@ -193,7 +193,7 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
     gpu, chunk = gpu_of(target), config.chunk_columns
     runs = runs_of_chunks(problem.columns, chunk, problem.count)
     ctas, network, networks, total = problem.rows * runs.count, chunk, 1.0, 0.0
-    bits = packed_bits(problem.element_bits, chunk)
+    bits = integer_bits(problem, chunk)
     if tile := config.tile_columns:
         passes = 1
         if few := first_candidates(runs.length, tile):
@@ -209,7 +209,7 @@ def _cycles(problem: SortProblem, config: SortConfig, target: Target) -> float:
         total += waves * passes * chunk / tile * TILE_CYCLES
     tiles = Network(network, runs.length, ctas, config.num_warps)
     total += networks * _network_cycles(tiles, bits, target)
-    wide = packed_bits(problem.element_bits, problem.columns) > 32
+    wide = integer_bits(problem, problem.columns) > 32
     probe = PROBE_CYCLES * (WIDE if wide else 1)
     while runs.count > 1:
         width, steps = min(config.merge_width, runs.count), runs.length.bit_length()

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Extent, Plan, Program
-from mlirfuse.kernels.sort.analysis import SortAnalysis, index_bits, packed_bits, problem_of
+from mlirfuse.kernels.sort.analysis import SortAnalysis, index_bits, problem_of
 from mlirfuse.kernels.sort.heuristics import MERGE_WARPS, merged_elements
+from mlirfuse.kernels.sort.keys import found
 from mlirfuse.kernels.sort.problem import SortConfig
-from mlirfuse.kernels.sort.results import stores
+from mlirfuse.kernels.sort.results import Stores, stores
 from mlirfuse.kernels.sort.runs import Runs
 from mlirfuse.targets.base import Target
 
@@ -51,7 +52,7 @@ def _merge(
     """The kernel that merges groups of `width` runs into `merged` ones."""
     elements = merged_elements(width, target)
     blocks = -(-runs.total // elements)
-    bits, final = packed_bits(analysis.key_bits, analysis.columns), merged.count == 1
+    bits, final = analysis.bits(analysis.columns), merged.count == 1
     last = stores(analysis, has_source=False)
     lines = [
         f"row = tl.program_id(0) // {blocks}",
@@ -60,8 +61,8 @@ def _merge(
         f"mine = tl.load(s0 + row * {runs.total} + element, mask=inside, other=0)",
         f"run = element // {runs.length}",
         f"group = run // {width}",
-        *_ranks(runs, width),
-        *([*_indices(analysis), *last.lines] if final else _store_runs(merged)),
+        *_ranks(runs, width, equal=analysis.has_keys_alone),
+        *(_results(analysis, last) if final else _store_runs(merged)),
     ]
     given = [(f"s{n}", f"*{kind}") for n, kind in enumerate(before.scratch_types)]
     arguments = (*given, *(last.arguments if final else [("y0", f"*i{bits}")]))
@@ -85,8 +86,14 @@ def _merge(
     )
 
 
-def _ranks(runs: Runs, width: int) -> list[str]:
-    """The lines that compute the place of each element in its group."""
+def _ranks(runs: Runs, width: int, *, equal: bool) -> list[str]:
+    """The lines that compute the place of each element in its group.
+
+    Args:
+      runs: the sorted runs.
+      width: runs of a group.
+      equal: whether keys may be, so that those of the runs before come first.
+    """
     others = range(1, width)
     lines = [f"place = element % {runs.length}"]
     for n in others:
@@ -96,15 +103,17 @@ def _ranks(runs: Runs, width: int) -> list[str]:
             f"size{n} = tl.where(other == {runs.count - 1}, {runs.last}, {runs.length})",
             f"size{n} = tl.where(inside & (other < {runs.count}), size{n}, 0)",
             f"found{n} = tl.zeros_like(place)",
+            *([f"earlier{n} = other < run"] if equal else []),
         ]
     steps = runs.length.bit_length()
     lines += [f"for step in range({steps}):", f"    half = {1 << steps - 1} >> step"]
     for n in others:
+        first = f"((value < mine) | (earlier{n} & (value == mine)))" if equal else "(value < mine)"
         lines += [
             f"    probe = found{n} + half",
             f"    there = probe <= size{n}",
             f"    value = tl.load(first{n} + probe - 1, mask=there, other=0)",
-            f"    found{n} = tl.where(there & (value < mine), probe, found{n})",
+            f"    found{n} = tl.where(there & {first}, probe, found{n})",
         ]
     return [*lines, *(f"place += found{n}" for n in others)]
 
@@ -117,9 +126,10 @@ def _store_runs(merged: Runs) -> list[str]:
     ]
 
 
-def _indices(analysis: SortAnalysis) -> list[str]:
-    """The lines that compute the indices of the first elements, and which are stored."""
+def _results(analysis: SortAnalysis, last: Stores) -> list[str]:
+    """The lines that store what the sorted keys say."""
     return [
-        f"index = (mine & {(1 << index_bits(analysis.columns)) - 1}).to(tl.int32)",
+        *found(analysis, "mine", 1 << index_bits(analysis.columns)),
         f"written = inside & (place < {analysis.order.count})",
+        *last.lines,
     ]

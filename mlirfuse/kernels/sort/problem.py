@@ -17,12 +17,14 @@ class SortProblem(Problem):
       columns: elements of a row.
       count: elements of a sorted row that are selected.
       element_bits: width of an element.
+      keys_alone: whether the sorted elements are the only result.
     """
 
     rows: int
     columns: int
     count: int
     element_bits: int = 32
+    keys_alone: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns", "count")
 

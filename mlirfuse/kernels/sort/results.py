@@ -17,7 +17,7 @@ class Stores:
     """The last lines of a kernel.
 
     Attributes:
-      lines: they read `row`, `place`, `index` and `written`, the mask of all stores.
+      lines: they read `row`, `place`, `index` or `element`, and `written`, the mask of all stores.
       operands: tensors that they read.
       arguments: names and types of pointers to operands, then to the results.
     """
@@ -35,14 +35,15 @@ def stores(analysis: SortAnalysis, *, has_source: bool) -> Stores:
       has_source: whether the kernel has the sorted tensor as `x0`.
     """
     source = analysis.order.source
-    read = [value for value in analysis.payloads if not has_source or value != source]
+    held = has_source or analysis.has_keys_alone
+    read = [value for value in analysis.payloads if not held or value != source]
     names = {value: f"x{n + has_source}" for n, value in enumerate(read)}
     if has_source:
         names[source] = "x0"
     lines = []
     for number, result in enumerate(analysis.results):
-        value = "index"
-        if result.payload is not None:
+        value = "element" if analysis.has_keys_alone else "index"
+        if result.payload is not None and not analysis.has_keys_alone:
             value = f"value{number}"
             element = f"{names[result.payload]} + {source_offset(analysis, 'index')}"
             lines.append(f"{value} = tl.load({element}, mask=written, other=0)")

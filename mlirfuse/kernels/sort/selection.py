@@ -19,7 +19,7 @@ from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.plan import Extent, Plan, Program
 from mlirfuse.kernels.sort.analysis import SortAnalysis, index_bits, packed_bits
-from mlirfuse.kernels.sort.bitonic import loaded_keys
+from mlirfuse.kernels.sort.keys import loaded_keys
 from mlirfuse.kernels.sort.problem import SortConfig
 from mlirfuse.kernels.sort.runs import Runs, first_candidates
 from mlirfuse.structured.ir import ops
