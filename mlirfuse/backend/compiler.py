@@ -10,7 +10,7 @@ from pathlib import Path
 
 from iree.compiler import ir
 
-from mlirfuse.backend import final_program, statistics
+from mlirfuse.backend import final_program, gpu_pipelines, statistics
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.builders import channels_last, codegen_repairs, empty_grids
 from mlirfuse.core import UsageError
@@ -195,6 +195,8 @@ class Compiler:
         counted = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         flags = self.flags(fused=fused, data_tiling=data_tiling)
+        if fused and self.target.name == "cuda" and _holds(source, gpu_pipelines.has_wrong_forms):
+            flags = (*flags, *gpu_pipelines.FLAGS)
         written = () if phases is None else final_program.flags(phases)
         if input_type is None and self._has_dynamic_grids(source):
             source = self._skipping_empty_grids(source, output, (*start, *flags), written)

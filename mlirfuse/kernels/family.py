@@ -42,6 +42,7 @@ class KernelFamily(Generic[A, P, C]):
       default_config: the configuration computed from the problem and the device.
       configs: the configurations that the tuner measures.
       alone: the configuration without the kernels that combine parts or copy operands.
+      portable: the configuration computed for a kernel that is not in Gluon, where others are.
       entries: other names than the family's under which its configurations are filed, which
         `Problem.family` gives.
     """
@@ -55,6 +56,7 @@ class KernelFamily(Generic[A, P, C]):
     default_config: Callable[[P, Target], C]
     configs: Callable[[P, Target], list[C]]
     alone: Callable[[C], C] = lambda config: config
+    portable: Callable[[P, Target], C] | None = None
     entries: tuple[str, ...] = ()
 
     def plan(
@@ -71,9 +73,14 @@ class KernelFamily(Generic[A, P, C]):
         if analysis is None or isinstance(analysis, NoMatch):
             return analysis
         planned = self.plan_analysis(analysis, target, config)
-        if isinstance(planned, Plan) and rounds_products(region):
-            return planned.without_contraction()
-        return planned
+        if not isinstance(planned, Plan):
+            return planned
+        if config is None and planned.program.in_gluon and self.portable is not None:
+            other = self.portable(self.problem_of(analysis), target)
+            instead = self.plan_analysis(analysis, target, other)
+            if isinstance(instead, Plan):
+                planned = dataclasses.replace(planned, instead=instead)
+        return planned.without_contraction() if rounds_products(region) else planned
 
     def plan_alone(self, region: ir.Operation, target: Target) -> Plan | NoMatch | None:
         """Plans one kernel for a region; None for a region that is not of this family.

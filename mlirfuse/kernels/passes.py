@@ -24,7 +24,7 @@ from mlirfuse.core import (
 from mlirfuse.kernels import alignment, extern_dispatch, triton_compiler
 from mlirfuse.kernels.plan import Kernel, Plan, Program
 from mlirfuse.structured.ir import ops
-from mlirfuse.support.contained import described, trace
+from mlirfuse.support.contained import LOG, described, trace
 from mlirfuse.targets.base import Target
 
 Supports = Callable[[ir.Operation, Target], Plan | NoMatch | None]
@@ -139,6 +139,8 @@ def _match(
     elif len(set(region.operands)) > max(1, len(plan.sizes)):
         return NoMatch(Reason.DYNAMIC_SHAPE, "the results have more than one dynamic size")
     aligned = dispatchable(plan, results, ctx)
+    if isinstance(aligned, NoMatch) and plan.instead is not None:
+        aligned = dispatchable(plan.instead, results, ctx)
     return aligned if isinstance(aligned, NoMatch) else Match(region, (region,), aligned)
 
 
@@ -156,6 +158,10 @@ def dispatchable(plan: Plan, results: Sequence[ir.Value], ctx: PassContext) -> P
         return NoMatch(
             Reason.TOO_MANY_OPERANDS, f"{bound} operands and results, the limit is {limit}"
         )
+    if plan.instead is None:
+        return alignment.with_alignments(plan, list(results))
+    instead = dispatchable(plan.instead, results, ctx)
+    plan = dataclasses.replace(plan, instead=None if isinstance(instead, NoMatch) else instead)
     return alignment.with_alignments(plan, list(results))
 
 
@@ -184,7 +190,7 @@ def prepare(match: Match, ctx: PassContext) -> NoMatch | None:
     if refusal is not None:
         return refusal
     try:
-        kernels = _built(match.data, ctx)
+        _, kernels = _built(match.data, ctx)
     except CompileFailedError as error:
         return NoMatch(Reason.FELL_BACK, str(error))
     except Exception as error:
@@ -210,10 +216,21 @@ def _refusal(error: Exception, ctx: PassContext) -> NoMatch:
     return NoMatch(Reason.FELL_BACK, described(error))
 
 
-def _built(plan: Plan, ctx: PassContext) -> list[Kernel]:
+def _built(plan: Plan, ctx: PassContext) -> tuple[Plan, list[Kernel]]:
+    """The kernels of a plan, or of the one in its place where Triton refuses a kernel, and which.
+
+    Raises:
+      CompileFailedError: Triton refused a kernel, and there is no plan in its place.
+    """
     programs, arch = _programs(plan, ctx), ctx.target.arch
     triton_compiler.prefetch(programs, arch)
-    return [triton_compiler.build(program, arch) for program in programs]
+    try:
+        return plan, [triton_compiler.build(program, arch) for program in programs]
+    except CompileFailedError as error:
+        if plan.instead is None:
+            raise
+        LOG.info("%s; the portable kernel in its place", error)
+        return _built(plan.instead, ctx)
 
 
 def _programs(plan: Plan, ctx: PassContext) -> list[Program]:
@@ -228,4 +245,4 @@ def replace(region: ir.Operation, plan: Plan, ctx: PassContext) -> ir.Operation:
     """Puts the kernel of a plan, which `prepare` has built, in the place of a region or an op."""
     if region.name != ops.REGION:
         region = form_region([region])
-    return extern_dispatch.replace(region, plan, _built(plan, ctx))
+    return extern_dispatch.replace(region, *_built(plan, ctx))

@@ -130,6 +130,8 @@ class Plan:
         where it writes results without reading them.
       before: a kernel that runs first; this one's first arguments are its scratch.
       workspaces: memory that only this kernel uses.
+      instead: the plan in the place of one in Gluon, where Triton does not build that; None without
+        another one.
     """
 
     program: Program
@@ -143,6 +145,7 @@ class Plan:
     scratch_types: tuple[str, ...] = ()
     destination: ir.Value | None = None
     workspaces: tuple[Workspace, ...] = ()
+    instead: Plan | None = None
 
     def kernels(self) -> tuple[Plan, ...]:
         """The plans of all its kernels, in the order in which they run."""
@@ -150,9 +153,12 @@ class Plan:
 
     def without_contraction(self) -> Plan:
         """The same, of kernels that round each product before they add to it."""
-        before = None if self.before is None else self.before.without_contraction()
+        before, instead = (
+            None if plan is None else plan.without_contraction()
+            for plan in (self.before, self.instead)
+        )
         program = dataclasses.replace(self.program, contracts=False)
-        return dataclasses.replace(self, program=program, before=before)
+        return dataclasses.replace(self, program=program, before=before, instead=instead)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

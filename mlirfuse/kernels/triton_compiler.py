@@ -157,9 +157,11 @@ def build(program: Program, arch: str) -> Kernel:
     """
     try:
         return _future(program, arch).result()
-    except BaseException:
-        with _lock:
-            _built.pop((program, arch), None)
+    except BaseException as error:
+        # Triton refuses a kernel again; one that ran out of time, or was interrupted, may be built.
+        if not isinstance(error, CompileFailedError) or error.returncode is None:
+            with _lock:
+                _built.pop((program, arch), None)
         raise
 
 

@@ -8,8 +8,10 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 from iree.compiler import ir
 
+import mlirfuse
 from helpers.kernel_runner import needs_triton, planned
 from helpers.linalg_text import Function
 from helpers.softmax_text import softmax_text
@@ -163,3 +165,31 @@ def test_the_sum_of_a_whole_tensor_is_built():
         total = f.reduce("arith.addf", f.apply("arith.mulf", x, x), (0,))
         _, (plan,) = planned(f.finish(total), "rows")
         assert build(plan.program)
+
+
+class Attention(torch.nn.Module):
+    def forward(self, q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v)
+
+
+@pytest.mark.parametrize("refused", [(), ("gluon",), ("gluon", "triton")])
+def test_a_kernel_in_gluon_that_is_refused_has_a_portable_one_in_its_place(monkeypatch, refused):
+    """Once: what Triton refuses is not tried again; IREE has what no kernel computes."""
+    tried = []
+
+    def compiled(program, arch):
+        kind = "gluon" if program.in_gluon else "triton"
+        tried.append(kind)
+        if kind in refused:
+            raise CompileFailedError("refused", stage="kernel", returncode=1)
+        return original(program, arch)
+
+    original = triton_compiler._compiled
+    triton_compiler.forget()
+    monkeypatch.setattr(triton_compiler, "_compiled", compiled)
+    q = torch.zeros(2, 32, 2048, 128, dtype=torch.float16)
+    made = mlirfuse.compile(Attention(), (q, q, q), target="cuda:sm_90", cache=False)
+    triton_compiler.forget()
+    assert tried == ["gluon", "triton"][: len(refused) + 1]
+    (kernel,) = made.report.kernels
+    assert (kernel.code != "iree") == (len(refused) < 2)

@@ -46,6 +46,20 @@ def test_matmuls_of_f32(problem, tile):
     assert (found.block_m, found.block_n, found.block_k, found.num_warps) == tile
 
 
+@pytest.mark.parametrize(
+    ("problem", "tile"),
+    [
+        (MatmulProblem(16, 155, 401, 133, operand_bits=32, b_k_contiguous=False), (64, 32)),
+        (f32(4, 3001, 777, b_k_contiguous=False), (64, 32)),
+        (f32(14, 11077, 14777, b_k_contiguous=False), (128, 32)),
+        (f32(5, 4096, 4096, b_k_contiguous=False), (128, 64)),
+    ],
+)
+def test_a_small_m_with_narrow_loads_has_short_blocks(problem, tile):
+    found = matmul.default_config(problem, HOPPER)
+    assert (found.block_n, found.block_k) == tile
+
+
 def test_tiles_of_a_short_k_have_few_accumulators():
     """And fewer where each element of the result is an access of its own."""
 
@@ -168,11 +182,13 @@ def test_numbers_of_rows_that_fill_the_device_are_for_loops():
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(864, 116224), (512, 65536), (2400, 32768)])
-def test_long_rows_of_many_instructions_are_for_loops(rows, columns):
+def test_many_long_rows_of_many_instructions_are_for_loops(rows, columns):
     problem = ReductionProblem(rows, columns, "arith.addf arith.addf", 1, 1, passes=2)
     assert not reduction.choose_config(problem, HOPPER).block_columns
     heavy = dataclasses.replace(problem, heavy=True)
     assert reduction.choose_config(heavy, HOPPER).block_columns
+    few = dataclasses.replace(heavy, rows=256)
+    assert not reduction.choose_config(few, HOPPER).block_columns
 
 
 def test_short_rows_of_few_ctas_have_small_tiles():

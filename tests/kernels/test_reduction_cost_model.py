@@ -159,6 +159,32 @@ def group_norm_text(shape, dtype):
     return f.finish(f.cast(f.apply("arith.divf", y, f.apply("arith.addf", power, 1.0)), dtype))
 
 
+def row_function_text(shape, function):
+    """A function of numbers less those of their row."""
+    f = Function("main", shape)
+    x = f.argument((0, 1), "f32")
+    return f.finish(f.apply(function, f.apply("arith.subf", x, f.reduce("arith.addf", x, (1,)))))
+
+
+@pytest.mark.parametrize(
+    ("text", "heavy"),
+    [
+        (group_norm_text((8, 9, 8063), "f16"), True),
+        (group_norm_text((8, 9, 8064), "f16"), False),
+        (group_norm_text((8, 9, 63), "f16"), False),
+        (row_function_text((8, 20000), "math.cos"), True),
+        (row_function_text((8, 20000), "math.exp"), False),
+        (row_function_text((8, 2000), "math.cos"), False),
+    ],
+    ids=["weights", "weights of runs", "short weights", "cosine", "exponential", "short cosine"],
+)
+def test_heavy_problems(text, heavy):
+    """Long rows with a long function, or with an index for each element of weights."""
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        assert next(p.problem for p in plan.kernels() if p.problem).heavy == heavy
+
+
 def exact_group_norm(x, r, gamma, beta):
     """The same in float64."""
     total = x.astype(np.float64) + r.astype(np.float64)
@@ -183,6 +209,27 @@ def test_few_long_rows(split, interpreter, dtype, shape, offset):
         assert plan.grid[1].count(()) > 1
     x, r = draw(shape, dtype, 1, spread=2.0), draw(shape, dtype, 2)
     x = (x + x.dtype.type(offset)).astype(x.dtype)
+    gamma, beta = draw(shape[:2], dtype, 3), draw(shape[:2], dtype, 4)
+    (found,) = run(interpreter, text, "rows", [x, r, gamma, beta], [shape])
+    close(found, exact_group_norm(x, r, gamma, beta), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("form", ["registers", "loop", "splits"])
+@pytest.mark.parametrize("inner", [1304, 1300, 2002], ids=["eights", "fours", "twos"])
+def test_elements_of_a_run_share_their_weights(interpreter, monkeypatch, dtype, form, inner):
+    shape = (3, 4, inner)
+    if form != "registers":
+        monkeypatch.setattr(heuristics, "choose_config", strategies.loop_config)
+    if form == "loop":
+        monkeypatch.setattr(strategies, "_splits", lambda *_: [1])
+    text = group_norm_text(shape, dtype)
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        source = plan.program.source
+    assert ("library.repeated(" in source) == (inner % 4 == 0)
+    x, r = draw(shape, dtype, 1), draw(shape, dtype, 2)
     gamma, beta = draw(shape[:2], dtype, 3), draw(shape[:2], dtype, 4)
     (found,) = run(interpreter, text, "rows", [x, r, gamma, beta], [shape])
     close(found, exact_group_norm(x, r, gamma, beta), dtype)

@@ -252,18 +252,19 @@ def test_equal_elements_without_indices_have_a_place_each(interpreter, short_net
 
 
 @pytest.mark.parametrize(
-    ("module", "case", "alone"),
+    ("module", "case", "alone", "wide"),
     [
-        (sort_text.values_alone, Case((4, 300)), True),
-        (sort_text.values_alone, Case((4, 300), count=8), False),
-        (sort_text.text, Case((4, 300)), False),
+        (sort_text.values_alone, Case((4, 300)), True, False),
+        (sort_text.values_alone, Case((4, 300), element="f16"), False, False),
+        (sort_text.values_alone, Case((4, 300), count=8), False, True),
+        (sort_text.text, Case((4, 300)), False, True),
     ],
 )
-def test_keys_alone_are_32_bits(module, case, alone):
+def test_keys_alone_are_32_bits(module, case, alone, wide):
     with ir.Context(), ir.Location.unknown():
         _, (plan,) = planned(module(case), "sort")
         assert plan.problem.keys_alone == alone
-        assert ("tl.int64" in plan.program.source) != alone
+        assert ("tl.int64" in plan.program.source) == wide
 
 
 def drawn(number, columns=130, outer=12):

@@ -31,6 +31,7 @@ ATTENTION = KernelFamily(
     plan_analysis=_plan,
     default_config=heuristics.default_config,
     configs=heuristics.configs,
+    portable=heuristics.portable_config,
 )
 
 

@@ -29,6 +29,14 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
+def known_product(sizes: Sequence[int | None]) -> int:
+    """The product of the sizes that are static."""
+    total = 1
+    for size in sizes:
+        total *= 1 if size is None else size
+    return total
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
     """Axes that a kernel linearizes into one index, the last axis innermost.
@@ -44,6 +52,8 @@ class Group:
         kernel's arguments have their sizes as `SIZE_0` and so on.
       tail: how many of its last axes have an index apart, `FLAT_inner`, which the mask is of; that
         of the others is `FLAT_outer`. 0 where there is the flat index alone. Static sizes.
+      run: elements of the runs that a thread loads, where a tile has whole ones; 0 without runs.
+      starts: the flat indices of the first elements of a tile's runs, as an expression.
     """
 
     flat: str
@@ -53,11 +63,18 @@ class Group:
     pairs: int | None = None
     apart: bool = False
     tail: int = 0
+    run: int = 0
+    starts: str = ""
 
     @property
     def dynamic(self) -> int:
         """How many of its first sizes are dynamic."""
         return next((n for n, size in enumerate(self.sizes) if size is not None), len(self.sizes))
+
+    def shares_runs(self, axis: int) -> bool:
+        """Whether all elements of a run have the same index along an axis and those before it."""
+        inner = self.sizes[axis + 1 :]
+        return self.run > 0 and len(inner) > 0 and known_product(inner) % self.run == 0
 
     def factor(self, axis: int) -> bool:
         """Whether a product of sizes has the axis: of several dynamic axes it has the last."""
@@ -66,14 +83,6 @@ class Group:
 
 Axis = tuple[int, int]
 """Index of the group, and of the axis in it."""
-
-
-def known_product(sizes: Sequence[int | None]) -> int:
-    """The product of the sizes that are static."""
-    total = 1
-    for size in sizes:
-        total *= 1 if size is None else size
-    return total
 
 
 def product_text(sizes: Sequence[int | None], names: Sequence[str] | None = None) -> str:

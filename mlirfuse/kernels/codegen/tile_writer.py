@@ -214,11 +214,36 @@ class Tiles:
             if ops.element_type(value) == "i4":
                 text = self._halves_of_bytes(value, axes)
             else:
-                pointers = self.element_pointers(value, axes)
-                mask, kind = self.space.mask(axes), ops.element_type(value)
-                text = self._load(pointers, mask, kind, self.policy(axes))
+                text = self._of_runs(value, axes) or self._elements(value, axes)
             self._loaded[value, axes] = self.body.name(text)
         return self._loaded[value, axes]
+
+    def _elements(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
+        """A load of the elements of a tensor from outside."""
+        pointers = self.element_pointers(value, axes)
+        return self._load(
+            pointers, self.space.mask(axes), ops.element_type(value), self.policy(axes)
+        )
+
+    def _of_runs(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str | None:
+        """The elements of a tensor that all elements of a run share, loaded once for each of them.
+
+        None for other tensors. A thread that has runs of eight elements has an index, and a load,
+        for each run in place of each element.
+        """
+        for number, group in enumerate(self.space.groups):
+            along = [axis[1] for axis in axes if axis is not None and axis[0] == number]
+            if not along or not group.shares_runs(max(along)):
+                continue
+            starts, whole = self.body.name(group.starts), self.space
+            mask = f"({starts} < {whole.size(number)})" if group.mask else ""
+            groups = list(whole.groups)
+            groups[number] = dataclasses.replace(group, flat=starts, mask=mask, run=0)
+            self.space = Space(tuple(groups))
+            text = self._elements(value, axes)
+            self.space = whole
+            return f"library.repeated({text}, {group.run})"
+        return None
 
     def _halves_of_bytes(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
         """Elements of four bits, of which each byte has two, the first in its lower bits."""

@@ -240,6 +240,15 @@ def halves_of_bytes(pairs, dim: tl.constexpr):
 
 
 @triton.jit
+def repeated(x, count: tl.constexpr):
+    """Each element of rows so many times, next to each other."""
+    rows: tl.constexpr = x.shape[0]
+    columns: tl.constexpr = x.shape[1]
+    repeats = tl.broadcast_to(tl.expand_dims(x, 2), [rows, columns, count])
+    return repeats.reshape(rows, columns * count)
+
+
+@triton.jit
 def half_of_byte(byte, offset):
     """The element of four bits at an offset in memory, from the byte that holds it."""
     shift = (28 - offset % 2 * 4).to(tl.int32)

@@ -132,11 +132,14 @@ def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig 
     if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
         return found
     gpu = gpu_of(target)
-    if problem.rows >= 2 * gpu.num_sms and not problem.heavy:
+    many = problem.rows >= 2 * gpu.num_sms
+    if many and not problem.heavy:
         return None
+    # Of few rows SMs compute what is heavy while others wait.
+    counted = problem if many else dataclasses.replace(problem, heavy=False)
     held = distribute(_unpacked_config(problem, target), problem.rows, problem.columns, gpu)
     loop = loop_config(problem, target)
-    held_us = registers_us(problem, held, target)
+    held_us = registers_us(counted, held, target)
     return loop if loops_us(problem, loop, target) < LOOPS_SHARE * held_us else None
 
 
@@ -285,12 +288,19 @@ def _has_many_waves(problem: ReductionProblem, held: int, gpu: GpuDevice) -> boo
     return problem.rows * held > MANY_WAVES * gpu.num_sms * gpu.max_threads_per_sm
 
 
+def leaves_half_of_sm(problem: ReductionProblem) -> bool:
+    """Whether 32 registers of a thread hold 16 elements and what is computed from them."""
+    return problem.reads == 1 and problem.operand_bits == 16 and not problem.heavy
+
+
 def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
     """Columns of a CTA: all of a row that registers hold, but where few rows leave SMs idle.
 
     Two tensors of 16 bits take the registers of one of f32: a layer norm of 2048 rows of 32768 f16
     with a residual took 135 us on an H200 in one CTA for each row, and 176 in clusters of two.
-    The CTAs of a longer row have parts that leave no SM idle and waste few lanes.
+    The CTAs of a longer row have parts that leave no SM idle and waste few lanes; those of one
+    tensor of 16 bits have half of an SM: 128 rows of 131072 bf16 of a group norm with SiLU took 45
+    us with one CTA on each SM, and 36 with two, 512 of 65536 75 and 65.
     """
     if problem.columns <= MIN_SPLIT_COLUMNS or not has_cluster_forms(problem):
         return MAX_COLUMNS
@@ -301,7 +311,10 @@ def _columns_per_cta(problem: ReductionProblem, gpu: GpuDevice) -> int:
         size = min(gpu.num_sms // problem.rows if few else 1, gpu.max_cluster_size)
         size = min(size, problem.columns // MIN_COLUMNS_PER_CTA)
         return power_of_two(-(-problem.columns // size)) if size > 1 else MAX_COLUMNS
-    part, smaller = MAX_COLUMNS, MAX_COLUMNS // 2
+    part = MAX_COLUMNS // 2 if leaves_half_of_sm(problem) else MAX_COLUMNS
+    if problem.columns > part * gpu.max_cluster_size:
+        part = MAX_COLUMNS
+    smaller = part // 2
     while smaller >= MIN_COLUMNS_PER_CTA:
         now, then = (_parts(problem, size, gpu) for size in (part, smaller))
         masked = now.columns * now.cluster_size - problem.columns

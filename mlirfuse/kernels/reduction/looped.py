@@ -28,6 +28,7 @@ from mlirfuse.kernels.reduction.partial_results import Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.region_problem import problem_of
+from mlirfuse.kernels.reduction.row_tiles import LANES
 from mlirfuse.structured.ir import ops
 
 COMBINE_WARPS = 4
@@ -65,7 +66,8 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
         config = dataclasses.replace(config, block_rows=height)
     if config.splits > 1 and not analysis.num_dynamic:
         return _split_plan(analysis, levels, config)
-    kernel = LoopedKernel(analysis, levels, config.block_rows, config.block_columns)
+    rows, step, each = config.block_rows, config.block_columns, _each(config)
+    kernel = LoopedKernel(analysis, levels, rows, step, each=each)
     kernel.write_indices()
     kernel.write_rows(0)
     for level in range(1, levels.depth + 1):
@@ -86,6 +88,11 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
         ),
         problem=problem_of(analysis),
     )
+
+
+def _each(config: ReductionConfig) -> int:
+    """Elements of a tile of a thread."""
+    return config.block_rows * config.block_columns // (config.num_warps * LANES)
 
 
 def _note(analysis: ReductionAnalysis, config: ReductionConfig) -> str:
@@ -110,7 +117,8 @@ def _split_plan(analysis: ReductionAnalysis, levels: Levels, config: ReductionCo
         parts = power_of_two(split.count)
         rows = min(power_of_two(analysis.rows), max(COMBINED_ROWS, MAX_COMBINED // parts))
         warps = max(COMBINE_WARPS, rows * parts // COMBINED_PER_WARP)
-    kernel = LoopedKernel(analysis, levels, rows, step, split if stored else None)
+    each = _each(config)
+    kernel = LoopedKernel(analysis, levels, rows, step, split if stored else None, each=each)
     kernel.write_indices(backwards=True)
     kernel.needed = levels.needed([v.owner.operation for v in analysis.results], levels.depth)
     kernel.combine_partials(levels.depth, split)
@@ -140,7 +148,8 @@ def _partial(
 ) -> Plan:
     """The kernel that stores the partial results of a level, and all results before them."""
     reductions = levels.reductions(level)
-    kernel = LoopedKernel(analysis, levels, config.block_rows, config.block_columns, split)
+    rows, step, each = config.block_rows, config.block_columns, _each(config)
+    kernel = LoopedKernel(analysis, levels, rows, step, split, each=each)
     kernel.needed = levels.needed(reductions, level - 1)
     kernel.write_indices()
     kernel.combine_partials(level - 1, split)
@@ -148,7 +157,7 @@ def _partial(
     names: list[tuple[str, str]] = []
     scratch: list[tuple[Extent, ...]] = []
     types: list[str] = []
-    rows = Extent(analysis.rows)
+    of_rows = Extent(analysis.rows)
 
     def store(name: str, kind: str, *, once: bool = False) -> None:
         """Stores a number of each row: that of each split, or one that all splits have."""
@@ -157,7 +166,7 @@ def _partial(
         with first:
             place = "row" if once else f"split * {analysis.rows} + row"
             kernel.store_partial(len(names), name, element, place)
-        scratch.append((rows,) if once else (Extent(split.count), rows))
+        scratch.append((of_rows,) if once else (Extent(split.count), of_rows))
         names.append((f"y{len(names)}", pointer))
         types.append(element)
 

@@ -27,7 +27,7 @@ from mlirfuse.kernels.reduction.moments import Moments, no_moments
 from mlirfuse.kernels.reduction.partial_results import PartialResults, Parts, Split
 from mlirfuse.kernels.reduction.passes_over_columns import Centered, Levels, Pass
 from mlirfuse.kernels.reduction.row_blocks import row_blocks
-from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
+from mlirfuse.kernels.reduction.row_tiles import RowTiles, columns_of_tile, computed_types
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
@@ -87,7 +87,10 @@ class LoopedKernel:
         block_rows: int,
         block_columns: int,
         split: Split | None = None,
+        *,
+        each: int = 0,
     ) -> None:
+        """Takes the tile and the split, and how many elements of the tile a thread has."""
         self.analysis = analysis
         self.levels = levels
         self.combined: dict[ir.Operation, str] = {}
@@ -97,8 +100,10 @@ class LoopedKernel:
         self._block_columns = block_columns
         self._split = split
         row = self.blocks.group()
-        self._whole = Space((row, Group("column", analysis.column_sizes)))
-        self._masked = Space((row, Group("column", analysis.column_sizes, "column_mask")))
+        self._whole, self._masked = (
+            Space((row, columns_of_tile(analysis, block_columns, each, self._start, mask)))
+            for mask in ("", "column_mask")
+        )
         self.tiles = LoopTiles(
             self._whole,
             analysis.loops,
@@ -111,6 +116,11 @@ class LoopedKernel:
     def _wide(self) -> str:
         large = self.analysis.rows * self.analysis.columns >= MAX_INDEX
         return ".to(tl.int64)" if large or self.analysis.num_dynamic else ""
+
+    @property
+    def _start(self) -> str:
+        """What is added to the columns of a tile in a loop."""
+        return f"start{self._wide} + "
 
     def write_indices(self, *, backwards: bool = False) -> None:
         """Writes the rows of a CTA, and its split.
@@ -164,7 +174,7 @@ class LoopedKernel:
         width = self._block_columns
         with self.writer.indented(header), self.tiles.scope(space):
             indices = f"tl.arange(0, {width})[None, :]"
-            self.writer.line(f"column = start{self._wide} + {indices}")
+            self.writer.line(f"column = {self._start}{indices}")
             self.writer.write(space.inside(COLUMN))
             yield
 

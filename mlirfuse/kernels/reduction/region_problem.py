@@ -8,6 +8,7 @@ from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis
 from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionProblem
+from mlirfuse.kernels.reduction.row_tiles import MIN_RUN
 from mlirfuse.structured.ir import ops
 
 
@@ -38,11 +39,13 @@ def _is_heavy(analysis: ReductionAnalysis) -> bool:
 
 
 def _has_parts_of_columns(analysis: ReductionAnalysis) -> bool:
-    """Whether an operand has some dimensions of the columns, but not the innermost one.
+    """Whether an operand has some dimensions of the columns, and not the innermost one.
 
-    Each element of a thread then has an index and a load of its own.
+    Each element of a thread then has an index and a load of its own, unless a run shares them.
     """
     innermost = (COLUMN, len(analysis.column_sizes) - 1)
+    if analysis.column_sizes[-1] % MIN_RUN == 0:
+        return False
     for op in analysis.group:
         for index_map in ops.indexing_maps(op)[: ops.num_inputs(op)]:
             axes = {analysis.loops[op][loop] for loop in index_map or () if loop is not None}
