@@ -74,6 +74,7 @@ RUNS = [
     Form((5, 9, 4), (1, 3, 3), groups=40, last=True, batch=1),
     Form((16, 8), (3, 3), groups=6, inner=3, batch=1),
     Form((11, 7), (3, 3), groups=70, turned=True, batch=1),
+    Form((22, 33), (3, 3), groups=20, turned=True),
 ]
 """Outputs of a thread whose taps overlap."""
 
@@ -139,6 +140,15 @@ def test_adjacent_outputs_share_elements(interpreter, runs, form, kind):
 def test_weights_of_one_channel_are_scalars(runs, number, scalar):
     source = plan_of(form_text(RUNS[number], "f32"), None, TARGET).program.source
     assert ("filter_offset = (image % " in source) == scalar
+
+
+@needs_triton
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_tile_has_adjacent_channels_where_the_result_has_them_last(turned):
+    """A sector of them is stored at a time."""
+    form = Form((64, 64), (3, 3), groups=480, turned=turned)
+    source = plan_of(form_text(form, "f16"), None, TARGET).program.source
+    assert ("tiles of 16 by 32" in source and "(row % 480)" in source) == turned
 
 
 @needs_triton
