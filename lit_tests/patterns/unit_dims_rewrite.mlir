@@ -106,3 +106,45 @@ func.func @no_rewrite_of_an_open_size(%x: tensor<?x8xf32>, %n: index) -> tensor<
   %a = tensor.extract_slice %e[0, 0, 0] [1, %n, 4] [1, 1, 1] : tensor<1x?x8xf32> to tensor<?x4xf32>
   return %a : tensor<?x4xf32>
 }
+
+// -----
+
+// A part that an elementwise op computes, and one that has the dimension of size one.
+// CHECK-LABEL: @concatenation
+// CHECK-SAME: %[[A:.*]]: tensor<6x3xf32>, %[[B:.*]]: tensor<4x3x1xf32>
+// CHECK-DAG: %[[S:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<6x3xf32>)
+// CHECK-DAG: %[[C:.*]] = tensor.collapse_shape %[[B]] {{\[\[}}0], [1, 2]] : tensor<4x3x1xf32> into tensor<4x3xf32>
+// CHECK: %[[N:.*]] = tensor.concat dim(0) %[[S]], %[[C]] : (tensor<6x3xf32>, tensor<4x3xf32>) -> tensor<10x3xf32>
+// CHECK: %[[E:.*]] = tensor.expand_shape %[[N]] {{\[\[}}0], [1, 2]] output_shape [10, 3, 1]
+// CHECK: return %[[E]]
+func.func @concatenation(%a: tensor<6x3xf32>, %b: tensor<4x3x1xf32>) -> tensor<10x3x1xf32> {
+  %e = tensor.empty() : tensor<6x3xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<6x3xf32>) outs(%e : tensor<6x3xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.sin %i : f32
+    linalg.yield %r : f32
+  } -> tensor<6x3xf32>
+  %x = tensor.expand_shape %s [[0], [1, 2]] output_shape [6, 3, 1] : tensor<6x3xf32> into tensor<6x3x1xf32>
+  %c = tensor.concat dim(0) %x, %b : (tensor<6x3x1xf32>, tensor<4x3x1xf32>) -> tensor<10x3x1xf32>
+  return %c : tensor<10x3x1xf32>
+}
+
+// -----
+
+// Parts in memory, and the dimension of size one is the one that grows.
+// CHECK-LABEL: @no_concatenation
+// CHECK: tensor.concat dim(0) %{{.*}}, %{{.*}} : (tensor<6x3x1xf32>, tensor<4x3x1xf32>)
+// CHECK: tensor.concat dim(2) %{{.*}}, %{{.*}} : (tensor<6x3x1xf32>, tensor<6x3x1xf32>)
+func.func @no_concatenation(%a: tensor<6x3xf32>, %b: tensor<4x3x1xf32>, %z: tensor<6x3x1xf32>) -> (tensor<10x3x1xf32>, tensor<6x3x2xf32>) {
+  %x = tensor.expand_shape %a [[0], [1, 2]] output_shape [6, 3, 1] : tensor<6x3xf32> into tensor<6x3x1xf32>
+  %c = tensor.concat dim(0) %x, %b : (tensor<6x3x1xf32>, tensor<4x3x1xf32>) -> tensor<10x3x1xf32>
+  %e = tensor.empty() : tensor<6x3xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<6x3xf32>) outs(%e : tensor<6x3xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.sin %i : f32
+    linalg.yield %r : f32
+  } -> tensor<6x3xf32>
+  %y = tensor.expand_shape %s [[0], [1, 2]] output_shape [6, 3, 1] : tensor<6x3xf32> into tensor<6x3x1xf32>
+  %d = tensor.concat dim(2) %y, %z : (tensor<6x3x1xf32>, tensor<6x3x1xf32>) -> tensor<6x3x2xf32>
+  return %c, %d : tensor<10x3x1xf32>, tensor<6x3x2xf32>
+}

@@ -13,7 +13,7 @@ from iree.compiler import ir
 from mlirfuse.backend import final_program, gpu_pipelines, statistics
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.builders import channels_last, codegen_repairs, empty_grids
-from mlirfuse.core import UsageError
+from mlirfuse.core import CompileFailedError, UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import OWN_FEATURES, FusionOptions
 from mlirfuse.structured.recognize import convolutions
@@ -195,8 +195,8 @@ class Compiler:
         counted = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         flags = self.flags(fused=fused, data_tiling=data_tiling)
-        if fused and self.target.name == "cuda" and _holds(source, gpu_pipelines.has_wrong_forms):
-            flags = (*flags, *gpu_pipelines.FLAGS)
+        if fused and self.target.name == "cuda":
+            flags = (*flags, *self._safe_pipelines(source))
         written = () if phases is None else final_program.flags(phases)
         if input_type is None and self._has_dynamic_grids(source):
             source = self._skipping_empty_grids(source, output, (*start, *flags), written)
@@ -204,6 +204,17 @@ class Compiler:
         arguments = (*start, *statistics.flags(counted), *flags, *written)
         self._run("codegen", source, output, *arguments)
         return statistics.read(counted)
+
+    def _safe_pipelines(self, source: Path) -> tuple[str, ...]:
+        """The flags that keep IREE from pipelines that compute a dispatch of a module wrong.
+
+        Raises:
+          CompileFailedError: all of them do.
+        """
+        if _holds(source, gpu_pipelines.has_strided_padding):
+            message = "IREE 3.13 computes slices with strides of paddings wrong"
+            raise CompileFailedError(message, stage="codegen")
+        return gpu_pipelines.FLAGS if _holds(source, gpu_pipelines.has_wrong_forms) else ()
 
     def _has_dynamic_grids(self, source: Path) -> bool:
         """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""

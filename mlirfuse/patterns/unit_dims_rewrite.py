@@ -9,12 +9,20 @@
     %i = tensor.insert_slice %a into %e[0, 0]
     %y = tensor.insert_slice %b into %i[0, A]
 
-Root: the collapse. A model with a batch of one has such reshapes between the parts of a rotary
-embedding, where they would end a group. Or a slice of a tensor that is expanded by dimensions of
-size one, which the slice drops: the gates of a recurrent cell. Each group of merged dimensions has
-one of another size at most; all parts are inserted at static offsets, into an empty tensor or one
-insertion after the other, which nothing else reads. Static sizes, any element type. Numerics:
-exact.
+    %x = tensor.expand_shape %s [[0], [1, 2]]          tensor<MxTx1>
+    %y = tensor.concat dim(0) %x, %b                   %s = linalg.generic {sin}
+  becomes
+    %c = tensor.collapse_shape %b [[0], [1, 2]]        tensor<NxT>
+    %n = tensor.concat dim(0) %s, %c
+    %y = tensor.expand_shape %n [[0], [1, 2]]
+
+Root: the collapse, or a concatenation of what an elementwise op computes without dimensions of size
+one, which no elementwise op reads. A model with a batch of one has such reshapes between the parts
+of a rotary embedding, where they would end a group. Or a slice of a tensor that is expanded by
+dimensions of size one, which the slice drops: the gates of a recurrent cell. Each group of merged
+dimensions has one of another size at most; all parts are inserted at static offsets, into an empty
+tensor or one insertion after the other, which nothing else reads. Static sizes, any element type.
+Numerics: exact.
 Source: MLIR, folding of unit extent dimensions.
 """
 
@@ -31,9 +39,11 @@ Groups = tuple[tuple[int, ...], ...]
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
-    """Finds a collapse of dimensions of size one behind insertions, or a slice that drops them."""
+    """Finds a collapse of dimensions of size one behind insertions, or another root."""
     if root.name == "tensor.extract_slice":
         return _slice(root)
+    if root.name == "tensor.concat":
+        return _concatenation(root)
     chain = _insertions(root)
     if not chain or ops.in_region(root):
         return None
@@ -79,6 +89,51 @@ def _rewrite_slice(root: ir.Operation, expand: ir.Operation, offsets: list[int])
     return new
 
 
+def _concatenation(root: ir.Operation) -> Match | None:
+    """Finds a concatenation of tensors that have dimensions of size one, one of them added."""
+    shapes = [ops.shape(value) for value in (*root.operands, root.results[0])]
+    if ops.in_region(root) or any(None in shape for shape in shapes):
+        return None
+    if any(ops.is_elementwise(user) for user in ops.users(root.results[0])):
+        return None
+    axis = ir.IntegerAttr(root.attributes["dim"]).value
+    for value in root.operands:
+        expand = ops.defining_op(value)
+        if expand is None or expand.name != "tensor.expand_shape" or ops.users(value) != [root]:
+            continue
+        source = ops.defining_op(expand.operands[0])
+        if source is None or not ops.is_elementwise(source) or ops.in_region(source):
+            continue
+        groups = ops.reassociation(expand)
+        # All other dimensions of the group of the concatenated one have one element.
+        wide = [[1 if d == axis else size for d, size in enumerate(shape)] for shape in shapes]
+        joined = next(group for group in groups if axis in group)
+        if all(shape[d] == 1 for shape in wide for d in joined) and all(
+            ops.merges_units(groups, shape) for shape in shapes
+        ):
+            return Match(root, (root,), (groups, groups.index(joined)))
+    return None
+
+
+def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.Operation:
+    """Builds the concatenation on fewer dimensions; it erases expansions without users."""
+    result, expansions = root.results[0], [ops.defining_op(value) for value in root.operands]
+    shape = ops.shape(result)
+    with ir.InsertionPoint(root), root.location:
+        parts = [builders.collapse(value, groups) for value in root.operands]
+        merged = [shape[d] for d in ops.wide_dims(groups, shape)]
+        kind = builders.tensor_type(merged, ops.element_type(result))
+        attributes = {"dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)}
+        new = ir.Operation.create("tensor.concat", [kind], parts, attributes=attributes)
+        result.replace_all_uses_with(builders.expand(new.results[0], groups, shape))
+    root.erase()
+    for expand in expansions:
+        expands = expand is not None and expand.name == "tensor.expand_shape"
+        if expand is not None and expands and not ops.users(expand.results[0]):
+            expand.erase()
+    return new
+
+
 def _insertions(root: ir.Operation) -> list[ir.Operation]:
     """The insertions from the last to the first, into an empty tensor; none for anything else."""
     found: list[ir.Operation] = []
@@ -96,9 +151,11 @@ def _insertions(root: ir.Operation) -> list[ir.Operation]:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the insertions, or the slice, on fewer dimensions."""
+    """Builds the insertions, the slice or the concatenation on fewer dimensions."""
     if match.root.name == "tensor.extract_slice":
         return _rewrite_slice(match.root, *match.data)
+    if match.root.name == "tensor.concat":
+        return _rewrite_concatenation(match.root, *match.data)
     root, (groups, chain) = match.root, match.data
     result = root.results[0]
     with ir.InsertionPoint(chain[0]), chain[0].location:
@@ -126,7 +183,7 @@ def _inserted(insertion: ir.Operation, whole: ir.Value, groups: Groups) -> ir.Op
 PASS = FusionPass(
     name="unit_dims_rewrite",
     summary="Concatenations and slices have no dimensions of size one that are dropped after them",
-    roots=("tensor.collapse_shape", "tensor.extract_slice"),
+    roots=("tensor.collapse_shape", "tensor.extract_slice", "tensor.concat"),
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,

@@ -4,7 +4,8 @@ import pytest
 
 from mlirfuse.backend import final_program, gpu_pipelines
 from mlirfuse.compilation import open_model, resolved
-from mlirfuse.fusion_plan import Description, TensorSpec, ops, strategies
+from mlirfuse.core import CompileFailedError
+from mlirfuse.fusion_plan import Description, FusionPlan, TensorSpec, ops, strategies
 from mlirfuse.fusion_plan.compiled import written
 from mlirfuse.targets import parse
 
@@ -20,8 +21,8 @@ def plan(shape, layout, **convolution):
     ("description", "strategy", "wrong"),
     [
         (
-            plan((1, 7, 13, 32), "NHWC", filters=8, kernel=7, padding=3, dilation=2),
-            strategies.ONE_GROUP_UNSPLIT,
+            plan((1, 7, 13, 32), "NHWC", filters=8, kernel=5, padding=2),
+            strategies.ONE_GROUP_IREE,
             "mma_kind",
         ),
         (
@@ -50,3 +51,18 @@ def test_pipelines(monkeypatch, description, strategy, wrong, safe):
     with open_model(program.text.encode(), target=parse("cuda:sm_90"), options=options) as work:
         work.build()
     assert (wrong in texts[0]) != safe
+
+
+def test_a_slice_with_strides_of_a_padding_is_refused():
+    """The next way to compile the plan computes positions in place of reading a padded image."""
+    description = plan((1, 7, 13, 32), "NHWC", filters=8, kernel=7, padding=3, dilation=2)
+    strategy = strategies.ONE_GROUP_UNSPLIT
+    program, target = written(description, strategy), parse("cuda:sm_90")
+    options = resolved(None, dict(strategy.switches))
+    with (
+        open_model(program.text.encode(), target=target, options=options) as work,
+        pytest.raises(CompileFailedError, match="paddings wrong"),
+    ):
+        work.build()
+    made = FusionPlan.of(description, target).compile()
+    assert made.strategy.startswith("computed_positions")
