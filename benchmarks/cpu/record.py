@@ -24,6 +24,10 @@ SUITE = "cpu"
 TOLERANCES = {"f32": 1e-3, "bf16": 1e-1, "i8": 2.5e-1}
 """Error over the largest magnitude of a result up to which a system's times count."""
 
+EAGER_ERRORS = 1.5
+"""Errors of eager PyTorch up to which they count all the same: the roundings of ResNet-50 in bf16,
+with random weights, add up to 0.08 to 0.12 in all systems."""
+
 INSTRUCTIONS = (
     *("avx2", "fma", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16"),
     *("amx_tile", "amx_bf16", "amx_int8"),
@@ -45,8 +49,10 @@ def row(about: rows.Row, notes: Mapping[str, dict[str, Any]], samples: Samples) 
       notes: what is known of each system; where its results are wrong, it is told here.
       samples: times of the bursts.
     """
+    eager: float = notes.get(systems.EAGER, {}).get("error", 0.0)
+    limit = max(TOLERANCES[about.dtype], min(EAGER_ERRORS * eager, 2 * TOLERANCES[about.dtype]))
     for note in notes.values():
-        if (wrong := note.get("error", 0.0)) > TOLERANCES[about.dtype]:
+        if (wrong := note.get("error", 0.0)) > limit:
             note["said"] = f"wrong: error {wrong:.1e}"
     timed = [name for name in samples.seconds if "said" not in notes[name]]
     ours = systems.OURS if systems.OURS in timed else None

@@ -199,6 +199,10 @@ def test_ratios_are_of_rounds_and_wrong_results_do_not_count():
     wrong = made(onnxruntime={"error": 0.5})
     assert report.best(wrong) == ("eager", pytest.approx(2))
     assert "onnxruntime: wrong: error 5.0e-01" in report.line(wrong, 2)
+    many = made("ResNet-50 bf16", ours={"error": 0.14}, eager={"error": 0.1})
+    assert many.ours_ms is not None
+    more = made("ResNet-50 bf16", ours={"error": 0.16}, eager={"error": 0.1})
+    assert more.ours_ms is None
     failed = made(ours={"said": "it refused"})
     assert failed.ours_ms is None
     assert report.best(failed) is None
