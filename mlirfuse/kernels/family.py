@@ -78,7 +78,7 @@ class KernelFamily(Generic[A, P, C]):
         if config is None and planned.program.in_gluon and self.portable is not None:
             other = self.portable(self.problem_of(analysis), target)
             instead = self.plan_analysis(analysis, target, other)
-            if isinstance(instead, Plan):
+            if isinstance(instead, Plan) and not instead.program.in_gluon:
                 planned = dataclasses.replace(planned, instead=instead)
         return planned.without_contraction() if rounds_products(region) else planned
 

@@ -84,4 +84,5 @@ CONVOLUTION = KernelFamily(
     default_config=heuristics.default_config,
     configs=heuristics.configs,
     alone=ConvolutionConfig.alone,
+    portable=heuristics.default_config,
 )

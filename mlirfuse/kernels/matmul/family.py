@@ -37,4 +37,5 @@ MATMUL = KernelFamily(
     default_config=heuristics.default_config,
     configs=search_space.configs,
     alone=MatmulConfig.alone,
+    portable=heuristics.dot_config,
 )
