@@ -100,6 +100,13 @@ class Program:
         shapes = ", ".join("x".join(map(str, a.shape)) or "scalar" for a in self.drawn.arguments)
         return f"{self.drawn.text} on {shapes}"
 
+    @property
+    def factors(self) -> int:
+        """Numbers of which its results are products; 0 where they are not."""
+        if ".prod(" not in self.drawn.text:
+            return 0
+        return max(math.prod(argument.shape) for argument in self.drawn.arguments)
+
     def call(self, *tensors: torch.Tensor) -> Any:
         """Runs it in PyTorch."""
         return self.drawn.call(*tensors)

@@ -71,7 +71,7 @@ def measure(program: Program, folder: Path) -> dict[str, Any]:
         try:
             made = flat(calls[system](*inputs))
             if system == "ours":
-                found |= compared(made, eager, exact, program.dtype)
+                found |= compared(made, eager, exact, program.dtype, factors=program.factors)
         except Exception as error:
             found[f"{system}_said"] = one_line(error)
             del calls[system]

@@ -61,7 +61,7 @@ def measure(program: Program, folder: Path) -> dict[str, Any]:
             results = flat(calls[system](*arguments))
             torch.cuda.synchronize()
             if system == "ours":
-                found |= compared(results, eager, exact, program.dtype)
+                found |= compared(results, eager, exact, program.dtype, factors=program.factors)
         except Exception as error:
             found[f"{system}_said"] = one_line(error)
             del calls[system]

@@ -81,6 +81,18 @@ def test_results_are_compared_with_float64():
     assert "wrong" not in check(ours, huge, exact), "an element that eager cannot represent"
 
 
+def test_products_of_many_factors_have_the_error_of_their_roundings():
+    exact = torch.linspace(-1, 1, 100)
+    for factors, wrong in ((0, True), (100 * 1000, True), (100 * 1000000, False)):
+        found = comparison.compared(
+            [exact + 1e-4], [exact], [exact.double()], "f32", factors=factors
+        )
+        assert ("wrong" in found) == wrong
+    programs = [draw(1, n) for n in range(300)]
+    assert {p.factors > 0 for p in programs if ".prod(" in p.text} == {True}
+    assert not any(p.factors for p in programs if ".prod(" not in p.text)
+
+
 def test_indices_may_differ_where_few_do():
     eager = torch.arange(1000)
     ours = eager.clone()
