@@ -29,14 +29,6 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def known_product(sizes: Sequence[int | None]) -> int:
-    """The product of the sizes that are static."""
-    total = 1
-    for size in sizes:
-        total *= 1 if size is None else size
-    return total
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Group:
     """Axes that a kernel linearizes into one index, the last axis innermost.
@@ -83,6 +75,14 @@ class Group:
 
 Axis = tuple[int, int]
 """Index of the group, and of the axis in it."""
+
+
+def known_product(sizes: Sequence[int | None]) -> int:
+    """The product of the sizes that are static."""
+    total = 1
+    for size in sizes:
+        total *= 1 if size is None else size
+    return total
 
 
 def product_text(sizes: Sequence[int | None], names: Sequence[str] | None = None) -> str:

@@ -9,11 +9,10 @@ The columns of a tile are the innermost dimensions of the image, rows all others
 an image's width with channels first, groups with channels last. A result with its dimensions in
 another order is stored through shared memory: one with channels last of an image with channels
 first in tiles whose rows are images and channels, so that adjacent channels are stored together.
-Output channels of a group are accumulators of the
-same thread, which loads an element of the image once for all of them; with channels first a tile
-then has one group of one image, so that a weight is a scalar. There are no matrix instructions:
-each tap is one load of a tile, coalesced; neighbouring taps overlap in the L1 cache. The
-accumulators are f32.
+Output channels of a group are accumulators of the same thread, which loads an element of the image
+once for all of them; with channels first a tile then has one group of one image, so that a weight
+is a scalar. There are no matrix instructions: each tap is one load of a tile, coalesced;
+neighbouring taps overlap in the L1 cache. The accumulators are f32.
 
 A thread may compute a run of outputs along a dimension where their taps overlap, such as rows of an
 image. It loads each element once for all of them, and each weight once for all elements:
