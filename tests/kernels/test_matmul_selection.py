@@ -106,9 +106,12 @@ def test_few_rows_times_long_ones_have_whole_lines_and_parts_of_k(sizes, bits, s
     problem = MatmulProblem(*sizes, 1, operand_bits=bits, b_k_contiguous=False)
     found = heuristics.default_config(problem, HOPPER)
     assert found == dataclasses.replace(heuristics.WIDE_TILE, k_splits=splits)
-    odd = dataclasses.replace(problem, n=problem.n + 1)
-    wide = heuristics.default_config(odd, HOPPER).block_n == heuristics.WIDE_TILE.block_n
-    assert wide == (bits == 32)
+    odd = heuristics.default_config(dataclasses.replace(problem, n=problem.n + 1), HOPPER)
+    narrow = (odd.block_n, odd.block_k) == (
+        heuristics.NARROW_TILE.block_n,
+        heuristics.NARROW_TILE.block_k,
+    )
+    assert narrow == (bits == 32)
 
 
 @pytest.mark.parametrize("whole_rows", [False, True])

@@ -98,10 +98,11 @@ On an H200 12x16384x2048 f32 took 35 us so, and 115 in tiles of 16 columns; in f
 5x4096x4096 f32 21 and 33; 1x4096x4096 f16 10.7 and, without parts of K, 20.1."""
 
 NARROW_TILE = MatmulConfig(16, 64, 32, 4, 4)
-"""The same where rows are not aligned to `VECTOR_BYTES`: each load has a pointer of its own, and
+"""The same where elements of B are loaded one by one: each load has a pointer of its own, of which
 registers hold fewer. Where tiles of 64 columns fill the device, those of 128 take no longer. On an
 H200 133x16x401x155 f32 took 26 us so, 32 in tiles of 128 columns, and 46 in those of `WIDE_TILE`;
-4x777x3001 8.7, 10.1 and 12.6; 14x14777x11077 357, 266 and 265."""
+4x777x3001 8.7, 10.1 and 12.6; 14x14777x11077 357, 266 and 265. Loads of two elements of 16 bits are
+as fast in either: 12x8192x2050 f16 took 14.3, 14.3 and 13.9."""
 
 WIDE_CTAS_PER_SM, MAX_WHOLE_K = 2, 512
 """CTAs of such tiles for each SM, and elements of K up to which they are not split: 8x768x3072 f16
@@ -240,7 +241,7 @@ def _has_wide_rows(problem: MatmulProblem) -> bool:
 def _wide_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     """A small M, N-contiguous: tiles of whole lines, and parts of K that fill the device."""
     tile = WIDE_TILE
-    if vector_bytes(row_of_b(problem), problem.operand_bits) < VECTOR_BYTES:
+    if vector_bytes(row_of_b(problem), problem.operand_bits) * 8 == problem.operand_bits:
         few = problem.n < NARROW_TILE.block_n * gpu_of(target).num_sms
         tile = NARROW_TILE if few else dataclasses.replace(NARROW_TILE, block_n=tile.block_n)
     while tile.block_n > MIN_DOT_M and problem.n <= tile.block_n // 2:
