@@ -161,7 +161,10 @@ def table(entries: Iterable[Mapping[str, Any]]) -> str:
         "| --- | ---: | ---: | --- | ---: | ---: |",
     ]
     for e in entries:
-        called = (e.get("device") or e["target"], e["right"], e["largest_error"])
+        device = e.get("device") or e["target"]
+        if e["called"] < e["plans"]:
+            device += f" ({e['called']})"
+        called = (device, e["right"], e["largest_error"])
         cells = called if e["called"] else ("", "", "")
         row = (e["target"], e["plans"], e["one_kernel"], *cells)
         lines.append(f"| {' | '.join(map(str, row))} |")
