@@ -148,3 +148,21 @@ func.func @no_concatenation(%a: tensor<6x3xf32>, %b: tensor<4x3x1xf32>, %z: tens
   %d = tensor.concat dim(2) %y, %z : (tensor<6x3x1xf32>, tensor<6x3x1xf32>) -> tensor<6x3x2xf32>
   return %c, %d : tensor<10x3x1xf32>, tensor<6x3x2xf32>
 }
+
+// -----
+
+// One part twice.
+// CHECK-LABEL: @repeated
+// CHECK: %[[S:.*]] = linalg.generic
+// CHECK: %[[N:.*]] = tensor.concat dim(0) %[[S]], %[[S]] : (tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<12x3xf32>
+func.func @repeated(%a: tensor<6x3xf32>) -> tensor<12x3x1xf32> {
+  %e = tensor.empty() : tensor<6x3xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<6x3xf32>) outs(%e : tensor<6x3xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = math.sin %i : f32
+    linalg.yield %r : f32
+  } -> tensor<6x3xf32>
+  %x = tensor.expand_shape %s [[0], [1, 2]] output_shape [6, 3, 1] : tensor<6x3xf32> into tensor<6x3x1xf32>
+  %c = tensor.concat dim(0) %x, %x : (tensor<6x3x1xf32>, tensor<6x3x1xf32>) -> tensor<12x3x1xf32>
+  return %c : tensor<12x3x1xf32>
+}

@@ -7,13 +7,14 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from iree.compiler import ir
 
 from mlirfuse.backend import final_program, gpu_pipelines, statistics
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.builders import channels_last, codegen_repairs, empty_grids
-from mlirfuse.core import CompileFailedError, UsageError
+from mlirfuse.core import UsageError
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.options import OWN_FEATURES, FusionOptions
 from mlirfuse.structured.recognize import convolutions
@@ -23,6 +24,8 @@ from mlirfuse.support.subprocess import run_tool
 from mlirfuse.targets.base import Target
 
 TOOL = "iree-compile"
+
+Answer = TypeVar("Answer")
 
 # The op that a diagnostic is about can be a whole function; we show the line of the error.
 _QUIET = "--mlir-print-op-on-diagnostic=false"
@@ -131,7 +134,7 @@ class Compiler:
             )
             repaired = output.with_suffix(".constants")
             source = self._rewritten(source, repaired, "functions of constants", rewrite)
-        moves_channels = self.moves_channels and not _holds(source, channels_last.has_open_images)
+        moves_channels = self.moves_channels and not _asked(source, channels_last.has_open_images)
         if moves_channels and self.target.cpu is not None:
             moved = output.with_suffix(".channels")
             source = self._rewritten(source, moved, "channels_last", channels_last.move_channels)
@@ -196,7 +199,7 @@ class Compiler:
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         flags = self.flags(fused=fused, data_tiling=data_tiling)
         if fused and self.target.name == "cuda":
-            flags = (*flags, *self._safe_pipelines(source))
+            flags = (*flags, *_asked(source, gpu_pipelines.safe_flags))
         written = () if phases is None else final_program.flags(phases)
         if input_type is None and self._has_dynamic_grids(source):
             source = self._skipping_empty_grids(source, output, (*start, *flags), written)
@@ -205,20 +208,9 @@ class Compiler:
         self._run("codegen", source, output, *arguments)
         return statistics.read(counted)
 
-    def _safe_pipelines(self, source: Path) -> tuple[str, ...]:
-        """The flags that keep IREE from pipelines that compute a dispatch of a module wrong.
-
-        Raises:
-          CompileFailedError: all of them do.
-        """
-        if _holds(source, gpu_pipelines.has_strided_padding):
-            message = "IREE 3.13 computes slices with strides of paddings wrong"
-            raise CompileFailedError(message, stage="codegen")
-        return gpu_pipelines.FLAGS if _holds(source, gpu_pipelines.has_wrong_forms) else ()
-
     def _has_dynamic_grids(self, source: Path) -> bool:
         """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""
-        return self.target.name == "cuda" and _holds(source, empty_grids.has_dynamic_sizes)
+        return self.target.name == "cuda" and _asked(source, empty_grids.has_dynamic_sizes)
 
     def _skipping_empty_grids(
         self, source: Path, output: Path, arguments: tuple[str, ...], written: tuple[str, ...]
@@ -296,7 +288,7 @@ class Compiler:
         )
 
 
-def _holds(source: Path, question: Callable[[ir.Module], bool]) -> bool:
+def _asked(source: Path, question: Callable[[ir.Module], Answer]) -> Answer:
     """The answer to a question about the module of a file."""
     with ir.Context():
         return question(ir.Module.parseFile(os.fspath(source)))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from iree.compiler import ir
 
+from mlirfuse.core import CompileFailedError
 from mlirfuse.structured.ir import ops
 
 FLAGS = (
@@ -24,23 +25,32 @@ FLAGS = (
 _MOVEMENTS = frozenset({"tensor.pad", "tensor.extract"})
 
 
-def has_wrong_forms(module: ir.Module) -> bool:
-    """Whether a dispatch region of a module has a reduction, and pads or gathers what it reads."""
-    regions = (o for o in ops.nested_ops(module.operation) if o.name == "flow.dispatch.region")
-    return any(_is_wrong(region) for region in regions)
+def safe_flags(module: ir.Module) -> tuple[str, ...]:
+    """The flags with which IREE computes a module right.
+
+    Raises:
+      CompileFailedError: there are none: a dispatch region has a slice with strides of what it
+        pads.
+    """
+    regions = [o for o in ops.nested_ops(module.operation) if o.name == ops.REGION]
+    if any(map(_has_strided_padding, regions)):
+        message = "IREE 3.13 computes slices with strides of paddings wrong"
+        raise CompileFailedError(message, stage="codegen")
+    return FLAGS if any(map(_moves_and_reduces, regions)) else ()
 
 
-def has_strided_padding(module: ir.Module) -> bool:
-    """Whether a dispatch region of a module has a slice with strides of what it pads."""
-    for op in ops.nested_ops(module.operation):
-        if op.name == "tensor.extract_slice" and ops.in_region(op) and not ops.has_unit_strides(op):
+def _has_strided_padding(region: ir.Operation) -> bool:
+    """Whether a region has a slice with strides of what it pads."""
+    for op in ops.nested_ops(region):
+        if op.name == "tensor.extract_slice" and not ops.has_unit_strides(op):
             source = ops.defining_op(op.operands[0])
             if source is not None and source.name == "tensor.pad" and ops.in_region(source):
                 return True
     return False
 
 
-def _is_wrong(region: ir.Operation) -> bool:
+def _moves_and_reduces(region: ir.Operation) -> bool:
+    """Whether a region has a reduction, and pads or gathers what it reads."""
     inside = list(ops.nested_ops(region))
     moves = any(op.name in _MOVEMENTS for op in inside)
     return moves and any(

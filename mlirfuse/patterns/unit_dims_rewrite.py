@@ -31,7 +31,7 @@ from __future__ import annotations
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders import destination_builder, slice_builder
+from mlirfuse.builders import destination_builder, reshape_builder, slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.structured.ir import ops
 
@@ -117,8 +117,8 @@ def _concatenation(root: ir.Operation) -> Match | None:
 
 def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.Operation:
     """Builds the concatenation on fewer dimensions; it erases expansions without users."""
-    result, expansions = root.results[0], [ops.defining_op(value) for value in root.operands]
-    shape = ops.shape(result)
+    result, shape = root.results[0], ops.shape(root.results[0])
+    read = dict.fromkeys(ops.defining_op(value) for value in root.operands)
     with ir.InsertionPoint(root), root.location:
         parts = [builders.collapse(value, groups) for value in root.operands]
         merged = [shape[d] for d in ops.wide_dims(groups, shape)]
@@ -127,10 +127,9 @@ def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.
         new = ir.Operation.create("tensor.concat", [kind], parts, attributes=attributes)
         result.replace_all_uses_with(builders.expand(new.results[0], groups, shape))
     root.erase()
-    for expand in expansions:
-        expands = expand is not None and expand.name == "tensor.expand_shape"
-        if expand is not None and expands and not ops.users(expand.results[0]):
-            expand.erase()
+    for op in read:
+        if op is not None and op.name == "tensor.expand_shape" and reshape_builder.is_unused(op):
+            op.erase()
     return new
 
 

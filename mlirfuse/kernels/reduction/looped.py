@@ -148,8 +148,8 @@ def _partial(
 ) -> Plan:
     """The kernel that stores the partial results of a level, and all results before them."""
     reductions = levels.reductions(level)
-    rows, step, each = config.block_rows, config.block_columns, _each(config)
-    kernel = LoopedKernel(analysis, levels, rows, step, split, each=each)
+    height, width, each = config.block_rows, config.block_columns, _each(config)
+    kernel = LoopedKernel(analysis, levels, height, width, split, each=each)
     kernel.needed = levels.needed(reductions, level - 1)
     kernel.write_indices()
     kernel.combine_partials(level - 1, split)
@@ -157,7 +157,7 @@ def _partial(
     names: list[tuple[str, str]] = []
     scratch: list[tuple[Extent, ...]] = []
     types: list[str] = []
-    of_rows = Extent(analysis.rows)
+    rows = Extent(analysis.rows)
 
     def store(name: str, kind: str, *, once: bool = False) -> None:
         """Stores a number of each row: that of each split, or one that all splits have."""
@@ -166,7 +166,7 @@ def _partial(
         with first:
             place = "row" if once else f"split * {analysis.rows} + row"
             kernel.store_partial(len(names), name, element, place)
-        scratch.append((of_rows,) if once else (Extent(split.count), of_rows))
+        scratch.append((rows,) if once else (Extent(split.count), rows))
         names.append((f"y{len(names)}", pointer))
         types.append(element)
 

@@ -32,7 +32,7 @@ from mlirfuse.kernels.reduction.distribution import (
     max_columns,
 )
 from mlirfuse.kernels.reduction.heuristics import has_clusters, leaves_half_of_sm, packed_registers
-from mlirfuse.kernels.reduction.problem import ReductionConfig
+from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
 from mlirfuse.kernels.reduction.row_tiles import RowTiles, columns_of_tile, computed_types
@@ -69,15 +69,16 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     Raises:
       Unsupported: an op has no translation.
     """
+    problem = problem_of(analysis)
     rows = UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows
     distribution = distribute(config, rows, analysis.columns, gpu_of(target))
     blocks = row_blocks(analysis, distribution.rows)
     distribution = _of_height(distribution, blocks.height)
     packed = config.packed and _can_pack(analysis, distribution, target)
     threads = distribution.num_warps * gpu_of(target).warp_size
+    cluster = Cluster(distribution.cluster_size) if distribution.cluster_size > 1 else None
     # As many threads as a CTA may have get 32 registers each where an SM holds two CTAs. On an H100
     # a batch norm of 26x96x64x64 f16 with a residual took 30.9 us so, and 43.4 in f32 with 44.
-    cluster = Cluster(distribution.cluster_size) if distribution.cluster_size > 1 else None
     tiles = _HeldTiles(
         _space(analysis, blocks, distribution, cluster, threads),
         analysis.loops,
@@ -103,22 +104,22 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
             num_warps=distribution.num_warps,
             cluster_size=distribution.cluster_size,
         ),
-        problem=problem_of(analysis),
+        problem=problem,
     )
-    if not (packed or _fits_half_of_sm(analysis, elements // threads, threads, target)):
+    if not (packed or _fits_half_of_sm(problem, elements // threads, threads, target)):
         return found
     limited = dataclasses.replace(found.program, max_registers=packed_registers(gpu_of(target)))
     return dataclasses.replace(found, program=limited)
 
 
-def _fits_half_of_sm(analysis: ReductionAnalysis, each: int, threads: int, target: Target) -> bool:
+def _fits_half_of_sm(problem: ReductionProblem, each: int, threads: int, target: Target) -> bool:
     """Whether a CTA of all threads leaves the registers of another one, which ptxas has to be told.
 
     On an H200 group norms with SiLU of 864 rows of 116224 f16 took 201 us so, and 308 where the
     driver's compiler took more than 32 registers.
     """
     whole = threads == MAX_THREADS_PER_CTA and each <= MAX_HELD and target.name == "cuda"
-    return whole and leaves_half_of_sm(problem_of(analysis))
+    return whole and leaves_half_of_sm(problem)
 
 
 def _can_pack(analysis: ReductionAnalysis, distribution: Distribution, target: Target) -> bool:

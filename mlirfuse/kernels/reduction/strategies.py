@@ -231,16 +231,16 @@ def _short_runs(problem: ReductionProblem, gpu: GpuDevice) -> ReductionConfig | 
         return None
     if not problem.writes or problem.turned:
         return None
-    elements, warps, of_warp = RUN_ELEMENTS, RUN_WARPS, RUN_ELEMENTS
+    elements, warps = RUN_ELEMENTS, RUN_WARPS
     if run % 2 and problem.operand_bits == 16:
         warps *= 2
     if run % VECTOR_RUN == 0:
-        elements, warps, of_warp = VECTOR_RUN_ELEMENTS, 1, VECTOR_RUN_ELEMENTS
+        elements, warps = VECTOR_RUN_ELEMENTS, 1
     height = min(max(MIN_RUN_ROWS, elements // width), MAX_RUN_ROWS)
     while height > MIN_RUN_ROWS and problem.rows < height * gpu.num_sms:
         height //= 2
     tile = height * width
-    warps = max(warps, tile // of_warp)
+    warps = max(warps, tile // elements)
     each = max(1, tile // (warps * gpu.warp_size))
     return ReductionConfig(tile, each, MAX_COLUMNS, block_rows=height, num_warps=warps)
 
