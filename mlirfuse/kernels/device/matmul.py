@@ -187,6 +187,41 @@ def copy_rows(
 
 
 @triton.jit
+def copy_turned_rows(
+    x,
+    y,
+    elements: tl.constexpr,
+    columns: tl.constexpr,
+    pitch: tl.constexpr,
+    pid,
+    block: tl.constexpr,
+    batch: tl.constexpr,
+    lanes: tl.constexpr,
+):
+    """Copies a block of a tensor of shape [elements, batch] to one of shape [batch, elements].
+
+    Args:
+      x: pointer to the tensor.
+      y: pointer to the copy, whose rows are longer and end with zeros.
+      elements: elements of a matrix of the copy.
+      columns: elements of a row of the tensor's matrices.
+      pitch: elements of a row of the copy.
+      pid: index of the block.
+      block: elements of each matrix in a block.
+      batch: the matrices, innermost in the tensor.
+      lanes: matrices in a block.
+    """
+    tiles: tl.constexpr = (batch + lanes - 1) // lanes
+    at = pid // tiles * block + tl.arange(0, block)[:, None]
+    matrix = pid % tiles * lanes + tl.arange(0, lanes)[None, :]
+    column = at % pitch
+    inside = (at < elements) & (matrix < batch)
+    source = (at // pitch * columns + column) * batch + matrix
+    values = tl.load(x + source, mask=inside & (column < columns), other=0)
+    tl.store(y + matrix * elements + at, values, mask=inside)
+
+
+@triton.jit
 def gemv(
     a,
     b,

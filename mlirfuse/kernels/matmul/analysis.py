@@ -433,6 +433,11 @@ def problem_of(analysis: MatmulAnalysis) -> MatmulProblem:
         operand_bits=OPERAND_BITS[analysis.operand_type],
         a_k_contiguous=_innermost(maps[first.a], analysis.sizes) == k_loop,
         b_k_contiguous=_innermost(maps[first.b], analysis.sizes) == k_loop,
+        batch_innermost="".join(
+            name
+            for name, index in (("a", first.a), ("b", first.b))
+            if _innermost(maps[index], analysis.sizes) in analysis.loops.batch
+        ),
         accumulators=analysis.accumulators,
         prologue=bool(analysis.prologue),
         weight_bits=min(bits) if bits and min(bits) < 16 else 0,

@@ -417,7 +417,7 @@ def k_split_configs(
 
 
 def copy_configs(config: C, problem: MatmulProblem) -> Iterator[C]:
-    """The configurations that copy operands whose rows are not aligned."""
+    """The configurations that copy operands whose rows are not aligned, or along a batch."""
     if not _is_plain(problem):
         return
     rows = {"a": row_of_a(problem), "b": row_of_b(problem)}
@@ -425,6 +425,7 @@ def copy_configs(config: C, problem: MatmulProblem) -> Iterator[C]:
         operand
         for operand, row in rows.items()
         if vector_bytes(row, problem.operand_bits) < VECTOR_BYTES
+        or operand in problem.batch_innermost
     ]
     for copied in {*unaligned, "".join(unaligned)} - {""}:
         yield dataclasses.replace(config, aligned_copies=copied)

@@ -165,7 +165,12 @@ def problem_of(analysis: ScanAnalysis) -> ScanProblem:
     sizes, axis = analysis.sizes, analysis.axis
     bits = max(map(ops.element_bits, analysis.results))
     outer, inner = math.prod(sizes[:axis]), math.prod(sizes[axis + 1 :])
-    return ScanProblem(outer, sizes[axis], inner, bits)
+    return ScanProblem(outer, sizes[axis], inner, bits, is_long(analysis))
+
+
+def is_long(analysis: ScanAnalysis) -> bool:
+    """Whether the combination of two elements takes long: it has functions."""
+    return any(name.startswith("math.") for name in ops.scalar_names(analysis.scan))
 
 
 def counts_truths(analysis: ScanAnalysis) -> bool:

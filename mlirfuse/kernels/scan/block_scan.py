@@ -29,7 +29,13 @@ from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
 from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.kernels.plan import Extent, Plan
-from mlirfuse.kernels.scan.analysis import SHARED, ScanAnalysis, counts_truths, problem_of
+from mlirfuse.kernels.scan.analysis import (
+    SHARED,
+    ScanAnalysis,
+    counts_truths,
+    is_long,
+    problem_of,
+)
 from mlirfuse.kernels.scan.problem import ScanConfig
 from mlirfuse.kernels.scan.scan_tile import MIN_SCANNED, ScanTile
 from mlirfuse.structured.ir import ops
@@ -50,20 +56,8 @@ and 207 without, logarithms of sums of exponentials of 53 million 493 and 557. W
 aligned each copy of it has one element: 2000 sums of 9001 f32 took 132 us so, and 61.5 without."""
 
 
-def plan(analysis: ScanAnalysis, config: ScanConfig) -> Plan | NoMatch:
-    """Plans the kernels of a region, or the reason why there are none."""
-    return attempted(lambda: _planned(analysis, config), SHARED)
-
-
-def _planned(analysis: ScanAnalysis, config: ScanConfig) -> Plan:
-    kernel = _Kernel(analysis, config)
-    if kernel.segments == 1:
-        return kernel.scans(None)
-    return kernel.scans(kernel.totals())
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Kernel:
+class BlockScan:
     """The kernels of a scan.
 
     Attributes:
@@ -74,6 +68,10 @@ class _Kernel:
     analysis: ScanAnalysis
     config: ScanConfig
 
+    def plan(self) -> Plan | NoMatch:
+        """Plans the kernels, or the reason why there are none."""
+        return attempted(lambda: self.scans(self.totals() if self.segments > 1 else None), SHARED)
+
     @property
     def in_rows(self) -> bool:
         """Whether the scanned dimension is contiguous: a tile has scans as rows."""
@@ -81,14 +79,17 @@ class _Kernel:
 
     @property
     def outer(self) -> int:
+        """Product of the sizes before the scanned dimension."""
         return math.prod(self.analysis.sizes[: self.analysis.axis])
 
     @property
     def columns(self) -> int:
+        """Size of the scanned dimension."""
         return self.analysis.sizes[self.analysis.axis]
 
     @property
     def inner(self) -> int:
+        """Product of the sizes after it."""
         return math.prod(self.analysis.sizes[self.analysis.axis + 1 :])
 
     @property
@@ -104,13 +105,13 @@ class _Kernel:
 
     @property
     def segments(self) -> int:
+        """Parts of a scan that are CTAs of their own."""
         return -(-self.blocks // self.blocks_per_segment)
 
     @property
     def num_stages(self) -> int:
         """Depth of the software pipeline."""
-        names = ops.scalar_names(self.analysis.scan)
-        long = any(name.startswith("math.") for name in names)
+        long = is_long(self.analysis)
         unaligned = self.lanes > 1 and vector_bytes(self.columns, 32) < VECTOR_BYTES
         idle = unaligned or (self.segments > 1 and not long)
         return 1 if self.in_rows and idle else NUM_STAGES
@@ -142,6 +143,7 @@ class _Kernel:
 
     @property
     def lane_tiles(self) -> int:
+        """Tiles along the other dimension."""
         return -(-self.lanes // self.config.block_lanes)
 
     @property
@@ -153,6 +155,7 @@ class _Kernel:
 
     @property
     def tile(self) -> ScanTile:
+        """The tile of a CTA."""
         config = self.config
         return ScanTile(
             config.block_columns, config.block_lanes, self.in_rows, self.analysis.reversed
@@ -245,20 +248,18 @@ class _Kernel:
         kind = self.kind
         segmented, whole = before is not None, self.blocks == 1
         if segmented:
-            writer.write(self._prefix(kind))
+            self.write_prefix(tiles)
             first = f"tl.program_id(1) * {self.blocks_per_segment}"
             last = f"tl.minimum({first} + {self.blocks_per_segment}, {self.blocks})"
         elif not whole:
             writer.line(f"carry = tl.zeros({self.tile.lane_shape}, {kind})")
             first, last = "0", str(self.blocks)
         if whole:
-            writer.write(self.tile.index("0", self.columns))
-            self._results(tiles, carried="")
+            self.write_block(tiles, "0", carried="")
         else:
             header = f"for block in tl.range({first}, {last}, num_stages={self.num_stages}):"
             with writer.indented(header):
-                writer.write(self.tile.index("block", self.columns))
-                writer.line(f"carry = {self._results(tiles, carried='block > 0')}")
+                writer.line(f"carry = {self.write_block(tiles, 'block', carried='block > 0')}")
         note = f"Blocks of {self.config.block_columns} by {self.config.block_lanes}."
         found = tiles.plan(
             ENTRY,
@@ -284,39 +285,62 @@ class _Kernel:
         program = dataclasses.replace(found.program, arguments=(scratch, *found.program.arguments))
         return dataclasses.replace(found, program=program, before=before)
 
-    def _results(self, tiles: Tiles, carried: str) -> str:
-        """Scans a block and writes the results; returns the elements that it reaches last."""
+    def write_block(self, tiles: Tiles, block: str, carried: str) -> str:
+        """Writes the scan of a block.
+
+        Args:
+          tiles: the lines of the kernel.
+          block: its number.
+          carried: whether `carry` has the elements before, as a condition; empty for never.
+
+        Returns:
+          The elements that it reaches last.
+        """
+        tiles.body.writer.write(self.tile.index(block, self.columns))
         demand = Demand(tiles, self.analysis.group)
-        kind = self.kind
         elements = self.scanned(tiles, demand)
-        scanned, last = self.tile.scanned(tiles.body, elements, kind, carried)
+        scanned, last = self.tile.scanned(tiles.body, elements, self.kind, carried)
+        self.write_results(tiles, demand, scanned)
+        return last
+
+    def write_results(self, tiles: Tiles, demand: Demand, scanned: str) -> None:
+        """Writes the results of scanned elements."""
         demand.define(self.analysis.scan.results[0], self.index(self.analysis.index), scanned)
         axes = tuple(self.axis(axis) for axis in range(len(self.analysis.sizes)))
         for number, value in enumerate(self.analysis.results):
             tiles.define(value, demand.value(value, axes))
             tiles.store(f"y{number}", value, axes)
-        return last
 
-    def _row_of(self, segment: str) -> str:
+    def row_of(self, segment: str) -> str:
         """Pointers to the totals of a segment, of all scans of a tile."""
         row = "lane" if self.in_rows else f"(outer * {self.inner} + lane)"
         return f"({segment}) * {self.outer * self.inner} + {row}"
 
-    def _prefix(self, kind: str) -> list[str]:
-        """The lines that compute the total of the segments before this one."""
-        size, at = (
-            max(MIN_SCANNED, power_of_two(self.segments)),
-            "[None, :]" if self.in_rows else "[:, None]",
-        )
-        reached = "segment < tl.program_id(1)"
+    def total_of(self, segment: str, reached: str) -> str:
+        """The load of the totals of segments, under a condition."""
         mask = f"({reached}) & lane_mask" if self.lanes % self.config.block_lanes else reached
+        return f"tl.load(s0 + {self.row_of(segment)}, mask={mask}, other=0)"
+
+    def write_prefix(self, tiles: Tiles) -> None:
+        """Writes `carry`: the total of the segments before this one."""
+        kind, dimension = self.kind, self.tile.dimension
+        size = max(MIN_SCANNED, power_of_two(self.segments))
+        at = "[None, :]" if self.in_rows else "[:, None]"
         chosen = "tl.where(segment == tl.program_id(1) - 1, totals, 0)"
-        return [
-            f"segment = tl.arange(0, {size}){at}",
-            f"totals = tl.load(s0 + {self._row_of('segment')}, mask={mask}, other=0)",
-            f"totals = tl.associative_scan(totals.to({kind}), {self.tile.dimension}, combine)",
-            f"carry = tl.sum({chosen}, {self.tile.dimension}, keep_dims=True).to({kind})",
-        ]
+        tiles.body.writer.write(
+            [
+                f"segment = tl.arange(0, {size}){at}",
+                f"totals = {self.total_of('segment', 'segment < tl.program_id(1)')}",
+                f"totals = tl.associative_scan(totals.to({kind}), {dimension}, combine)",
+                f"carry = tl.sum({chosen}, {dimension}, keep_dims=True).to({kind})",
+            ]
+        )
+
+    def write_total(self, tiles: Tiles, block: str) -> str:
+        """Writes the combination of all elements of a block; returns it."""
+        tiles.body.writer.write(self.tile.index(block, self.columns))
+        scanned = self.scanned(tiles, Demand(tiles, self.analysis.group))
+        return tiles.body.name(self.tile.reduced(scanned))
 
     def totals(self) -> Plan:
         """The kernel that combines the elements of each segment but the last."""
@@ -329,13 +353,11 @@ class _Kernel:
         with writer.indented(
             f"for block in tl.range(first, first + {per_segment}, num_stages={self.num_stages}):"
         ):
-            writer.write(self.tile.index("block", self.columns))
-            scanned = self.scanned(tiles, Demand(tiles, self.analysis.group))
-            order = tiles.body.name(self.tile.reduced(scanned))
-            writer.line(f"carry = tl.where(block > first, combine(carry, {order}), {order})")
+            total = self.write_total(tiles, "block")
+            writer.line(f"carry = tl.where(block > first, combine(carry, {total}), {total})")
         mask = ", mask=lane_mask" if self.lanes % self.config.block_lanes else ""
-        writer.line(f"tl.store(y0 + {self._row_of('tl.program_id(1)')}, carry{mask})")
-        total = ("y0", POINTERS[self._scratch_type])
+        writer.line(f"tl.store(y0 + {self.row_of('tl.program_id(1)')}, carry{mask})")
+        totals = ("y0", POINTERS[self._scratch_type])
         found = tiles.plan(
             TOTALS_ENTRY,
             writer.lines,
@@ -348,9 +370,9 @@ class _Kernel:
                 num_stages=self.num_stages,
             ),
             problem=None,
-            text=functools.partial(_text, self._combine(), None, results=(total,)),
+            text=functools.partial(_text, self._combine(), None, results=(totals,)),
         )
-        program = dataclasses.replace(found.program, arguments=(*found.program.arguments, total))
+        program = dataclasses.replace(found.program, arguments=(*found.program.arguments, totals))
         shape = (Extent(self.segments - 1), Extent(self.outer * self.inner))
         types = (self._scratch_type,)
         return dataclasses.replace(found, program=program, scratch=(shape,), scratch_types=types)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.family import KernelFamily
 from mlirfuse.kernels.plan import Plan
-from mlirfuse.kernels.scan import block_scan, heuristics
+from mlirfuse.kernels.scan import heuristics
 from mlirfuse.kernels.scan.analysis import ScanAnalysis, analyze, problem_of
+from mlirfuse.kernels.scan.block_scan import BlockScan
 from mlirfuse.kernels.scan.problem import ScanConfig, ScanProblem
+from mlirfuse.kernels.scan.serial_scan import SerialScan
 from mlirfuse.targets.base import Target
 
 
@@ -26,9 +28,8 @@ def plan_scan(
       target: the target.
       config: a given configuration; else the nearest measured, or the computed one.
     """
-    return block_scan.plan(
-        analysis, config or heuristics.choose_config(problem_of(analysis), target)
-    )
+    chosen = config or heuristics.choose_config(problem_of(analysis), target)
+    return (SerialScan if chosen.serial else BlockScan)(analysis, chosen).plan()
 
 
 SCAN = KernelFamily(

@@ -53,6 +53,10 @@ in front of it twice. On an H200 sums of 17024 columns of 558 f32 took 34.1 us i
 in half lines, of their softplus 60.7 and 33.7, log-sum-exps of 9000 columns of 600 110.9 and 87.6;
 but sums of 5000 columns of 1000 f16, 1.2 CTAs on each SM, 17.3 and 26.6."""
 
+MIN_SERIAL_SCANS, SERIAL_ROWS, MAX_SERIAL_SEGMENTS = 256, (8, 7, 6, 5, 8), 128
+"""Strided scans from which threads walk along their own; rows that are loaded together, those that
+divide a scan first; and parts of a scan, which each CTA combines one after the other."""
+
 CTAS_PER_SM = 4
 """CTAs on each SM that hide the latency from block to block of a scan; below, scans are split."""
 
@@ -105,6 +109,8 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
     gpu = gpu_of(target)
     if problem.inner == 1:
         return _contiguous(problem, gpu)
+    if problem.long and problem.outer * problem.inner >= MIN_SERIAL_SCANS:
+        return _serial(problem, gpu)
     wanted = LANE_BYTES * 8 // problem.element_bits
     longest = TILE_ELEMENTS // min(TILE_ELEMENTS, power_of_two(problem.columns))
     # Fewer scans than a line side by side: a tile has those of several places before theirs.
@@ -130,6 +136,16 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
         if per_sm >= HALF_LINE_CTAS_PER_SM:
             return ScanConfig(columns, half, 1 if per_sm >= STRIDED_CTAS_PER_SM else warps)
     return ScanConfig(columns, lanes, warps, max(1, segments))
+
+
+def _serial(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
+    """The configuration of scans that threads walk along, in parts that fill the device."""
+    lanes = max(gpu.warp_size, LANE_BYTES * 8 // problem.element_bits)
+    rows = next(n for n in SERIAL_ROWS if problem.columns % n == 0 or n == SERIAL_ROWS[-1])
+    blocks, ctas = -(-problem.columns // rows), _ctas(problem, lanes)
+    parts = -(-gpu.num_sms * STRIDED_CTAS_PER_SM // ctas)
+    segments = min(parts, blocks // MIN_BLOCKS_PER_SEGMENT, MAX_SERIAL_SEGMENTS)
+    return ScanConfig(rows, lanes, 1, max(1, segments), serial=True)
 
 
 def _ctas(problem: ScanProblem, lanes: int) -> int:

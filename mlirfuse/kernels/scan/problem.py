@@ -17,12 +17,14 @@ class ScanProblem(Problem):
       columns: the size of the scanned dimension.
       inner: the product of the sizes after it.
       element_bits: width of the widest element that is read or written.
+      long: whether the combination of two elements has functions.
     """
 
     outer: int
     columns: int
     inner: int = 1
     element_bits: int = 32
+    long: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("outer", "columns", "inner")
 
@@ -41,9 +43,12 @@ class ScanConfig(Record):
       block_lanes: scans in a tile: rows, or elements of the dimensions after the scanned one.
       num_warps: warps of a CTA.
       segments: parts of a scan that are CTAs of their own.
+      serial: whether each thread walks along strided scans of its own, and blocks are rows that
+        are loaded together.
     """
 
     block_columns: int
     block_lanes: int
     num_warps: int
     segments: int = 1
+    serial: bool = False
