@@ -31,6 +31,15 @@ MIN_KEYS_PER_SPLIT, MIN_KEYS_OF_FEW_QUERIES = 256, 64
 H200 four queries of two heads of 128 f32 with 392 keys took 10.4 us in splits of two blocks, and
 6.8 in those of one; four of 12 heads of 64 f16 with 300 keys 4.6 and 3.9 us."""
 
+MAX_SHORT_HEAD = 64
+"""Size of a 16-bit head up to which few tiles of queries are not divided further, nor their keys.
+
+Microseconds on an H200 in tiles of 64 queries, and in those of 16 with one block of 64 keys each:
+a head of 358 queries and keys, f16, of 64 elements 4.4 and 4.7, of 128 8.4 and 5.9, of 256 16.9 and
+8.4; four of 200 of 128 7.4 and 6.0; one of 478 of 128 with a soft cap 16.0 and 7.2, causal, without
+splits, 10.8 and 8.7; f32 one of 448 of 80 19.1 and 10.2, two of 300 of 64 15.6 and 7.7. Three of
+300 of 128, 285 CTAs, took 6.4 and 7.4: more than the device holds at a time."""
+
 FEW_SPLITS = 16
 """Splits up to which a merge takes 2 us: that of 32, of two heads of 64, took 4.2."""
 
@@ -88,7 +97,11 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
     two stages and 40 with three.
     """
     gpu, block_m = gpu_of(target), min(MAX_BLOCK_M, query_block(problem.queries))
-    if problem.operand_bits == 32:
+    small = problem.queries > MIN_DOT_SIZE and is_small(problem, target)
+    if small:
+        stages = MAX_NUM_STAGES.get(target.name, 2) if problem.mask == "causal" else 2
+        config = AttentionConfig(MIN_DOT_SIZE, MIN_KEYS_OF_FEW_QUERIES, 4, stages)
+    elif problem.operand_bits == 32:
         config = _config_of_f32(problem, block_m, target)
     else:
         config = AttentionConfig(block_m, 64, 4, MAX_NUM_STAGES.get(target.name, 2))
@@ -103,7 +116,7 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         and shared_memory(problem, config, target) > gpu.shared_memory_per_cta
     ):
         config = dataclasses.replace(config, block_n=config.block_n // 2)
-    if problem.operand_bits == 16 and _is_alone(problem, config, target):
+    if problem.operand_bits == 16 and not small and _is_alone(problem, config, target):
         wide = dataclasses.replace(config, block_m=2 * MAX_BLOCK_M, num_warps=8)
         deep = dataclasses.replace(config, num_stages=MAX_NUM_STAGES[target.name])
         if shared_memory(problem, deep, target) <= gpu.shared_memory_per_cta:
@@ -113,6 +126,20 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
         if fits and enough and filling_block(problem, wide.block_m, target) == wide.block_m:
             config = wide
     return dataclasses.replace(config, heads_first=_heads_first(problem, target))
+
+
+def is_small(problem: AttentionProblem, target: Target) -> bool:
+    """Whether the device holds a CTA for each block of keys of each of the smallest tiles.
+
+    Of 16-bit heads up to `MAX_SHORT_HEAD` a block takes less time than a merge saves.
+    """
+    short = problem.operand_bits == 16 and problem.head_size <= MAX_SHORT_HEAD
+    return not short and _fits(problem.queries, problem.keys, problem.heads, target)
+
+
+def _fits(queries: int, keys: int, heads: int, target: Target) -> bool:
+    tiles, blocks = -(-queries // MIN_DOT_SIZE) * heads, -(-keys // MIN_KEYS_OF_FEW_QUERIES)
+    return tiles * min(blocks, FEW_SPLITS) <= max_resident_ctas(target)
 
 
 def _has_one_tile_each(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:
@@ -222,16 +249,21 @@ def num_kv_splits(sizes: AttentionSizes, block_m: int, causal: bool, target: Tar
     many = sizes.dynamic_batch and sizes.queries >= MIN_QUERIES_SM90
     num_tiles = -(-sizes.queries // block_m) * sizes.heads * (ASSUMED_BATCH if many else 1)
     splits = max_resident_ctas(target) // num_tiles
+    few = _has_few_queries(sizes) or (
+        block_m == MIN_DOT_SIZE
+        and sizes.is_static
+        and _fits(sizes.queries, sizes.keys or 0, sizes.heads, target)
+    )
     if sizes.keys is not None:
-        splits = min(splits, _most_splits(sizes, sizes.keys))
-    enough = max_resident_ctas(target) if _has_few_queries(sizes) else gpu_of(target).num_sms
+        splits = min(splits, _most_splits(sizes.keys, few=few))
+    enough = max_resident_ctas(target) if few else gpu_of(target).num_sms
     occupied = 4 * num_tiles >= 3 * enough
     return 1 if occupied else max(1, splits)
 
 
-def _most_splits(sizes: AttentionSizes, keys: int) -> int:
+def _most_splits(keys: int, *, few: bool) -> int:
     """Parts of so many keys, at most: a block each of few queries, as long as few are merged."""
-    if not _has_few_queries(sizes):
+    if not few:
         return keys // MIN_KEYS_PER_SPLIT
     blocks = -(-keys // MIN_KEYS_OF_FEW_QUERIES)
     return min(blocks, max(FEW_SPLITS, blocks // 2))

@@ -44,6 +44,11 @@ class AttentionSizes:
         sizes = (None if self.dynamic_batch else 1, self.queries, self.keys)
         return tuple(name for name, size in zip(DYNAMIC_SIZES, sizes, strict=True) if size is None)
 
+    @property
+    def is_static(self) -> bool:
+        """Whether all sizes are known."""
+        return not self.dynamic
+
     def dynamic_index(self, name: str) -> tuple[int, ...]:
         """The index of a size among the dynamic ones, as a tuple; empty where it is static."""
         return (self.dynamic.index(name),) if name in self.dynamic else ()

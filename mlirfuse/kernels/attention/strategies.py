@@ -42,6 +42,8 @@ from mlirfuse.targets.base import Target
 def choose_config(analysis: AttentionAnalysis, target: Target) -> AttentionConfig:
     """The configuration of the nearest measured problem, fitted, or the computed default."""
     problem = problem_of(analysis)
+    if analysis.sizes.is_static and heuristics.is_small(problem, target):
+        return heuristics.portable_config(problem, target)
     config = lookup.choose(
         target,
         problem,

@@ -46,6 +46,9 @@ class Group:
         of the others is `FLAT_outer`. 0 where there is the flat index alone. Static sizes.
       run: elements of the runs that a thread loads, where a tile has whole ones; 0 without runs.
       starts: the flat indices of the first elements of a tile's runs, as an expression.
+      origin: where a loop moves a tile, the scalar that all of its flat indices have in common;
+        `FLAT_local` is the rest. Offsets have their products apart: that of the scalar is added to
+        a pointer, and the others become constants of a load's instruction.
     """
 
     flat: str
@@ -57,6 +60,7 @@ class Group:
     tail: int = 0
     run: int = 0
     starts: str = ""
+    origin: str = ""
 
     @property
     def dynamic(self) -> int:
@@ -218,6 +222,10 @@ class Space:
             # A wide index makes a product with a dynamic size wide from the left on.
             dynamic = None in shape[end:]
             times = stride if dynamic else f"({stride})"
+            origin = self.groups[group].origin
+            if origin and text == self.groups[group].flat and stride != "1":
+                terms.append(f"{origin} * {times}")
+                text = f"{text}_local"
             terms.append(text if stride == "1" else f"{text} * {times}")
             dim = end
         return " + ".join(terms) or "0"

@@ -62,6 +62,7 @@ class Analysis:
       epilogue: elementwise ops that depend on it; both in block order.
       results: values of the region that are its results.
       filter_copy: the copy of the filter that the kernel reads in its place; None for none.
+      image_copy: the same of the image, whose pixels have zeros behind their channels.
     """
 
     op: ir.Operation
@@ -79,6 +80,12 @@ class Analysis:
     epilogue: tuple[ir.Operation, ...]
     results: tuple[ir.Value, ...]
     filter_copy: AlignedCopy | None = None
+    image_copy: AlignedCopy | None = None
+
+    @property
+    def image_shape(self) -> tuple[int | None, ...]:
+        """Shape of the image as the kernel reads it."""
+        return self.image_copy.shape if self.image_copy else tuple(ops.shape(self.image))
 
     @property
     def filter_shape(self) -> tuple[int | None, ...]:
@@ -263,7 +270,10 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
         and analysis.in_channels % BLOCK_K == 0,
         operand_bits=ops.element_bits(analysis.image),
         groups=known_product(analysis.groups),
-        narrow_filter=_has_narrow_rows(analysis),
+        narrow_filter=analysis.filter_has_channel_rows and _is_narrow(analysis, analysis.filter),
+        narrow_image=analysis.channels_last
+        and not analysis.groups
+        and _is_narrow(analysis, analysis.image),
         slides=bool(analysis.groups) and analysis.slides,
         overlapping_taps=_overlapping_taps(analysis),
     )
@@ -302,14 +312,12 @@ def problem_alone(
     )
 
 
-def _has_narrow_rows(analysis: Analysis) -> bool:
-    """Whether the filter has rows of channels that a copy would align."""
-    bits = ops.element_bits(analysis.filter)
+def _is_narrow(analysis: Analysis, value: ir.Value) -> bool:
+    """Whether an operand, whose rows are input channels, has rows that a copy would align."""
     return (
-        analysis.filter_has_channel_rows
-        and analysis.in_channels >= PACKED_CHANNELS
-        and vector_bytes(analysis.in_channels, bits) < VECTOR_BYTES
-        and is_copyable(analysis.filter)
+        analysis.in_channels >= PACKED_CHANNELS
+        and vector_bytes(analysis.in_channels, ops.element_bits(value)) < VECTOR_BYTES
+        and is_copyable(value)
     )
 
 

@@ -44,6 +44,9 @@ def _plan(
 def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
     """The nearest measured configuration that can run, else the default."""
     problem = problem_of(analysis)
+    computed = heuristics.default_config(problem, target)
+    if computed.aligned_copies:
+        return computed  # Measured problems have aligned rows.
 
     def runs(entry: lookup.Entry[ConvolutionProblem, ConvolutionConfig]) -> bool:
         config = heuristics.clamp_block_n(entry.config, analysis.out_channels)
@@ -66,12 +69,22 @@ def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> N
 def _plan_config(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     if config.consumer_warpgroups:
         return persistent_sm90.plan(analysis, config, target)
-    if config.aligned_copies and problem_of(analysis).narrow_filter:
-        copy = AlignedCopy("s0", analysis.filter)
-        analysis = dataclasses.replace(analysis, filter_copy=copy)
+    analysis = _with_copies(analysis, config)
     if parallel_split_k.can_run(analysis, config):
         return parallel_split_k.plan(analysis, config, target)
     return implicit_gemm.plan(analysis, config, target)
+
+
+def _with_copies(analysis: Analysis, config: ConvolutionConfig) -> Analysis:
+    """The convolution of the copies that a configuration has, of operands that can have one."""
+    problem, copied = problem_of(analysis), config.aligned_copies
+    if problem.narrow_filter and "b" in copied:
+        copy = AlignedCopy("s0", analysis.filter)
+        analysis = dataclasses.replace(analysis, filter_copy=copy)
+    if problem.narrow_image and "a" in copied:
+        copy = AlignedCopy("s1" if analysis.filter_copy else "s0", analysis.image)
+        analysis = dataclasses.replace(analysis, image_copy=copy)
+    return analysis
 
 
 CONVOLUTION = KernelFamily(

@@ -164,11 +164,10 @@ def _tile(
 def _copying(
     config: ConvolutionConfig, problem: ConvolutionProblem, target: Target
 ) -> ConvolutionConfig:
-    """A configuration that copies a filter with narrow rows, where that pays."""
-    if not problem.narrow_filter:
-        return config
-    copying = dataclasses.replace(config, aligned_copies="b")
-    return cheaper(config, [copying], as_matmul(problem), target)
+    """A configuration that copies operands with narrow rows, where that pays."""
+    narrow = "b" * problem.narrow_filter, "ab" * (problem.narrow_filter and problem.narrow_image)
+    copying = [dataclasses.replace(config, aligned_copies=n) for n in narrow if n]
+    return cheaper(config, copying, as_matmul(problem), target)
 
 
 def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
@@ -187,6 +186,7 @@ def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
         problem.groups,
         operand_bits=problem.operand_bits,
         a_k_contiguous=problem.channels_last,
+        reads_of_a=problem.taps,
     )
 
 

@@ -96,7 +96,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
 
 def copies_of(analysis: Analysis) -> list[AlignedCopy]:
     """The copies that the kernel reads."""
-    return [] if analysis.filter_copy is None else [analysis.filter_copy]
+    return [copy for copy in (analysis.filter_copy, analysis.image_copy) if copy is not None]
 
 
 def grid(analysis: Analysis, config: ConvolutionConfig) -> tuple[Extent, Extent, Extent]:
@@ -193,8 +193,12 @@ def write_accumulation(
     with writer.indented(f"for k_block in {blocks}({blocks_of_k}):"):
         taps.write_k(writer, block_k)
         mask_k = f"(offs_k < {taps.k_span})" if taps.k_span % block_k else ""
-        mask_a = [groups[M].mask, *in_image, f"{mask_k}[None, :]" if mask_k else ""]
-        mask_b = [groups[N].mask, f"{_mask_of_filter(tile, mask_k)}[:, None]" if mask_k else ""]
+        inside = [
+            _mask_of_k(copy, mask_k)
+            for copy in (tile.analysis.image_copy, tile.analysis.filter_copy)
+        ]
+        mask_a = [groups[M].mask, *in_image, f"{inside[0]}[None, :]" if mask_k else ""]
+        mask_b = [groups[N].mask, f"{inside[1]}[:, None]" if mask_k else ""]
         mask_a += taps.tap_masks("[None, :]", "offs_m")
         mask_b += taps.tap_masks("[:, None]", "offs_n")
         offset = taps.image_offset("[None, :]")
@@ -210,9 +214,8 @@ def write_accumulation(
         writer.line(f"accumulator0 = tl.dot({a}, {b}, accumulator0{precision})")
 
 
-def _mask_of_filter(tile: Tile, mask_k: str) -> str:
-    """The condition that an element of K is in the filter, or in the zeros behind a copied row."""
-    copy = tile.analysis.filter_copy
+def _mask_of_k(copy: AlignedCopy | None, mask_k: str) -> str:
+    """The condition that an element of K is in an operand, or in the zeros behind a copied row."""
     return mask_k if copy is None else f"(offs_k < {copy.pitch})"
 
 

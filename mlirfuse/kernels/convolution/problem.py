@@ -53,6 +53,7 @@ class ConvolutionProblem(Problem):
       groups: groups of channels; the numbers of channels are those of one group.
       narrow_filter: whether the filter has rows of input channels that are not aligned for
         vectorized loads, unless it is copied.
+      narrow_image: the same of the pixels of an image with channels last.
       slides: whether there are groups, and taps move along the innermost dimension of the image.
       overlapping_taps: taps of a group of one output channel that read each element for different
         outputs of a run, along a dimension of the image; 1 where there is no such dimension.
@@ -67,6 +68,7 @@ class ConvolutionProblem(Problem):
     operand_bits: int = 16
     groups: int = 1
     narrow_filter: bool = False
+    narrow_image: bool = False
     slides: bool = False
     overlapping_taps: int = 1
 

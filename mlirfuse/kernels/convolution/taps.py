@@ -134,7 +134,7 @@ class Taps:
         Returns:
           The conditions under which a tap is inside the image, not in its padding.
         """
-        loops, shape = self.analysis.loops, ops.shape(self.analysis.image)
+        loops, shape = self.analysis.loops, self.analysis.image_shape
         padded = not all(surround.is_empty for surround in self.analysis.surrounds)
         if not padded and all(len(dim) == 1 and dim[0][1] == 1 for dim in loops.image_dims):
             read = tuple(axes.get(dim[0][0]) for dim in loops.image_dims)
@@ -251,7 +251,7 @@ class Taps:
     def image_offset(self, suffix: str) -> str:
         """The offset of a block of K from `image_offset`; `suffix` makes a tile of its elements."""
         loops = self.analysis.loops
-        return self._offset(loops.image_dims, ops.shape(self.analysis.image), suffix, self.row)
+        return self._offset(loops.image_dims, self.analysis.image_shape, suffix, self.row)
 
     def filter_offset(self, suffix: str) -> str:
         """The same from the filter of an output channel."""

@@ -134,8 +134,13 @@ def tile_in(
     tiles.axes[analysis.image] = tuple(
         axes.get(indices[0][0]) if len(indices) == 1 else None for indices in loops.image_dims
     )
-    image, copy = tiles.pointer(analysis.image), analysis.filter_copy
-    weight = tiles.pointer(analysis.filter) if copy is None else copy.name
+    image, weight = (
+        tiles.pointer(value) if copy is None else copy.name
+        for value, copy in (
+            (analysis.image, analysis.image_copy),
+            (analysis.filter, analysis.filter_copy),
+        )
+    )
     return Tile(analysis, config, tiles, axes, image, weight)
 
 

@@ -266,12 +266,12 @@ def _copy_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> 
     if not config.aligned_copies:
         return 0
     bits, loads, copied = problem.operand_bits, 0, 0
-    for operand, columns, row in (
-        ("a", problem.m, row_of_a(problem)),
-        ("b", problem.n, row_of_b(problem)),
+    for operand, columns, row, reads in (
+        ("a", problem.m, row_of_a(problem), problem.reads_of_a),
+        ("b", problem.n, row_of_b(problem), 1),
     ):
         if operand in config.aligned_copies:
-            elements = columns * problem.k * problem.batch
+            elements = columns * problem.k * problem.batch // reads
             copied += 2 * elements * bits // 8
             loads += elements * _narrowing(row, bits)
     narrow = STORE_COST * loads / (COPY_OCCUPANCY * gpu_of(target).num_sms)

@@ -56,6 +56,9 @@ MIN_LONG_SPLIT_K = 1024
 H200 304x5000x704 f16 took 20.7 us in tiles of 64 by 32, and 10.8 in four parts of tiles of 64 by
 128; 1000x8192x1000 59 in those of 64 by 128, and 39 in four parts of those of 128 by 256."""
 
+MAX_SHARING_CTAS, MIN_SHARED_STAGES = 3, 3
+"""CTAs that share an SM at most where they are all of its CTAs, and stages that each then has."""
+
 MIN_SAVED, MIN_SAVED_OF_16 = 0.2, 0.25
 """Share of the modelled time that one more kernel has to save: the model's error, an estimate. Of
 operands of 16 bits the model has 23 % for 768x3072x768 in parts of K, which took longer."""
@@ -107,6 +110,12 @@ as fast in either: 12x8192x2050 f16 took 14.3, 14.3 and 13.9."""
 WIDE_CTAS_PER_SM, MAX_WHOLE_K = 2, 512
 """CTAs of such tiles for each SM, and elements of K up to which they are not split: 8x768x3072 f16
 took 4.8 us in four parts and 6.0 in one; the kernel that adds parts takes 1.1."""
+
+THIN_TILE, MAX_THIN_N, MAX_THIN_K = MatmulConfig(64, 16, 128, 4, 1), 32, 128
+"""Tiles of one block of a short K, whose N and K are those of B: no loop, and no pipeline. On an
+H200 130368x72x8 bf16 took 9.7 us so, 10.8 in tiles of 128 rows by four warps, 11.1 in those of
+128x32, and 20.1 in three blocks of 32; torch.compile's kernel 15.3. 200000x64x16 f16 took 9.1 us
+so, and 10.8 as before; 500000x33x5 26.2, 43.3 as before, and 37.4 with a copy of A."""
 
 MIN_LOADED_BYTES = 4
 """Bytes that a load of such a B has, at least; narrower ones are not asynchronous."""
@@ -202,7 +211,9 @@ def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) 
         else _small_m_configs(problem, target)
     )
     splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
-    copying = [c for one in (*tiles, *splits) if copies for c in copy_configs(one, problem)]
+    # Each element of A is loaded once where B is few columns of a short K.
+    copied = copies and not _is_thin(problem, target)
+    copying = [c for one in (*tiles, *splits) if copied for c in copy_configs(one, problem)]
     found = min(tiles, key=lambda c: time(c, problem, target))
     found = _with_one_warpgroup(cheaper(found, splits, problem, target), problem, target)
     most = time(found, problem, target) - MIN_SAVED_BY_COPIES
@@ -313,6 +324,10 @@ def _small_m_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
 def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfig]:
     """One configuration per tile whose accumulators and stages fit."""
     accumulators, warp_size = problem.accumulators, gpu_of(target).warp_size
+    if _is_thin(problem, target):
+        block_n, block_k = (max(MIN_DOT_M, power_of_two(n)) for n in (problem.n, problem.k))
+        yield dataclasses.replace(THIN_TILE, block_n=block_n, block_k=block_k)
+        return
     for block_m, block_n, num_warps in tile_shapes.tiles(problem, target):
         block_n = tile_shapes.block_n_each(block_n, accumulators)
         elements = block_m * block_n * accumulators
@@ -339,6 +354,13 @@ def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfi
             most = min(most, MAX_SHARED_STAGES if by_warps else MAX_STAGES)
             most = min(most, -(-problem.k // tile.block_k))
             yield dataclasses.replace(tile, num_stages=max(2, min(num_stages, most)))
+
+
+def _is_thin(problem: MatmulProblem, target: Target) -> bool:
+    """Whether B is a few columns of a short K, and A has rows for all SMs: a copy of A, nearly."""
+    small = problem.n <= MAX_THIN_N and problem.k <= MAX_THIN_K and problem.operand_bits == 16
+    many = problem.m * problem.batch >= THIN_TILE.block_m * gpu_of(target).num_sms
+    return small and many and problem.accumulators == 1 and not problem.prologue
 
 
 def _masks_much(config: MatmulConfig, problem: MatmulProblem) -> bool:
@@ -375,9 +397,16 @@ def _shared_stages(config: MatmulConfig, problem: MatmulProblem, target: Target)
 
     On an H100 `mish(x @ w)` of 8192x512x512 f16 took 31 us in tiles of 64x128 with six stages, and
     20 with four, of which two CTAs have room; a product of 2048x2048x2048 took 28.5 us in tiles of
-    128x128 with four stages, and 26.2 with three.
+    128x128 with four stages, and 26.2 with three. Where three CTAs of each SM are all there are,
+    none starts late: on an H200 8x59x1280x4456 f16 took 33.0 us in tiles of 64x128 with four
+    stages, and 30.2 with three.
     """
-    return gpu_of(target).shared_memory_per_sm // 2 // stage_bytes(config, problem)
+    gpu, bytes_of_stage = gpu_of(target), stage_bytes(config, problem)
+    stages = gpu.shared_memory_per_sm // 2 // bytes_of_stage
+    if 2 * gpu.num_sms < num_ctas(problem, config) <= MAX_SHARING_CTAS * gpu.num_sms:
+        shared = gpu.shared_memory_per_sm // MAX_SHARING_CTAS // bytes_of_stage
+        return shared if shared >= MIN_SHARED_STAGES else stages
+    return stages
 
 
 def _short_gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:

@@ -51,6 +51,7 @@ class MatmulProblem(Problem):
       wide_epilogue: whether the ops behind the products need half of the registers; known where a
         configuration is computed for a region.
       epilogue: instructions of those ops for each element; known there, too.
+      reads_of_a: elements of A of the matmul for each one in memory: the taps of an implicit GEMM.
     """
 
     m: int
@@ -68,6 +69,7 @@ class MatmulProblem(Problem):
     whole_rows: bool = False
     wide_epilogue: bool = False
     epilogue: int = 0
+    reads_of_a: int = 1
 
     SIZES: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch")
 

@@ -120,7 +120,13 @@ def problem_of(analysis: PointwiseAnalysis) -> PointwiseProblem:
     """The problem that the configuration, and whether a kernel pays, are chosen by."""
     bits = max(ops.element_bits(value) for value in analysis.results)
     several = len(analysis.results) > 1
-    return PointwiseProblem(count(analysis.nest.sizes), _trait(analysis), bits, several)
+    elements, read = count(analysis.nest.sizes), [v for op in analysis.group for v in op.operands]
+    wide = any(
+        ops.element_type(v) == "i64" and ops.num_elements(v) >= elements
+        for v in read
+        if ops.ranked(v) is not None and ops.defining_op(v) not in analysis.group
+    )
+    return PointwiseProblem(elements, _trait(analysis), bits, several, wide)
 
 
 def _trait(analysis: PointwiseAnalysis) -> str:

@@ -18,12 +18,15 @@ class PointwiseProblem(Problem):
         `error function`, `functions`, `arithmetic`, or `transposed`.
       result_bits: width of the widest element of a result.
       several_results: whether there is more than one result.
+      wide_indices: whether it reads a number of 64 bits for each element, as gathers along a
+        dimension do.
     """
 
     elements: int
     trait: str = "arithmetic"
     result_bits: int = 16
     several_results: bool = False
+    wide_indices: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("elements",)
 

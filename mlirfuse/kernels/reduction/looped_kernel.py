@@ -174,7 +174,8 @@ class LoopedKernel:
         width = self._block_columns
         with self.writer.indented(header), self.tiles.scope(space):
             indices = f"tl.arange(0, {width})[None, :]"
-            self.writer.line(f"column = {self._start}{indices}")
+            self.writer.line(f"column_local = {indices}")
+            self.writer.line(f"column = {self._start}column_local")
             self.writer.write(space.inside(COLUMN))
             yield
 

@@ -38,7 +38,7 @@ def columns_of_tile(
     widest = max((ops.element_bits(value) for value in tensors), default=32)
     run = math.gcd(min(VECTOR_BYTES * 8 // widest, each), analysis.column_sizes[-1])
     if analysis.contiguous_rows > 1 or run < MIN_RUN or width < LANES * run:
-        return Group("column", analysis.column_sizes, mask)
+        return Group("column", analysis.column_sizes, mask, origin=first.removesuffix(" + "))
     starts = f"{first}tl.arange(0, {width // run})[None, :] * {run}"
     return Group("column", analysis.column_sizes, mask, run=run, starts=starts)
 
