@@ -109,6 +109,38 @@ def test_tiles_that_no_other_one_shares_an_sm_with_have_all_stages(heads, stages
     assert heuristics.portable_config(problem, HOPPER).num_stages == stages
 
 
+@pytest.mark.parametrize(
+    ("problem", "small"),
+    [
+        (AttentionProblem(358, 358, 256, 1), True),
+        (AttentionProblem(358, 358, 64, 1), False),
+        (AttentionProblem(358, 358, 64, 1, operand_bits=32), True),
+        (AttentionProblem(300, 300, 128, 3), False),
+        (AttentionProblem(478, 478, 128, 1, "causal"), True),
+        (AttentionProblem(64, 8192, 128, 1), True),  # 16 splits of 8 blocks each
+        (AttentionProblem(80, 8192, 128, 4), False),
+    ],
+)
+def test_few_tiles_have_the_fewest_queries(problem, small):
+    """Each block of keys of each such tile has a CTA, all of which the device holds at a time."""
+    config = heuristics.portable_config(problem, HOPPER)
+    assert heuristics.is_small(problem, HOPPER) == small
+    assert (config.block_m == 16) == small
+    given = sizes(problem.queries, problem.keys, problem.heads)
+    splits = heuristics.num_kv_splits(given, config.block_m, problem.mask == "causal", HOPPER)
+    blocks = -(-problem.keys // 64)
+    if small and problem.mask != "causal":
+        assert splits == min(blocks, heuristics.max_resident_ctas(HOPPER) // 4, 64)
+
+
+def test_small_tiles_of_long_heads_fit_shared_memory():
+    problem = AttentionProblem(100, 300, 1024, 1)
+    config = heuristics.portable_config(problem, HOPPER)
+    assert heuristics.is_small(problem, HOPPER)
+    assert config.block_n < 64
+    assert heuristics.shared_memory(problem, config, HOPPER) <= HOPPER.gpu.shared_memory_per_cta
+
+
 def test_shared_memory_is_that_of_triton():
     """Bytes that Triton 3.9 reports for f16."""
     problem = AttentionProblem(4096, 4096, 128, 32, "causal")

@@ -1,5 +1,7 @@
 """Kernels of grouped, depthwise and transposed convolutions, run by Triton's interpreter."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -149,6 +151,16 @@ def test_a_tile_has_adjacent_channels_where_the_result_has_them_last(turned):
     form = Form((64, 64), (3, 3), groups=480, turned=turned)
     source = plan_of(form_text(form, "f16"), None, TARGET).program.source
     assert ("tiles of 16 by 32" in source and "(row % 480)" in source) == turned
+
+
+@needs_triton
+@pytest.mark.parametrize(("size", "area"), [(16, 128), (64, 512)])
+def test_tiles_of_several_channels_have_an_element_for_each_thread(runs, size, area):
+    """Planes of 16 by 16 in runs of rows are shorter than a tile; those of 64 by 64 are not."""
+    form = Form((size, size), (5, 5), low=2, high=2, groups=512, batch=16)
+    source = plan_of(form_text(form, "f16"), None, TARGET).program.source
+    rows, columns = map(int, re.search(r"tiles of (\d+) by (\d+)", source).groups())
+    assert rows * columns == area
 
 
 @needs_triton

@@ -131,6 +131,34 @@ def test_filters_of_narrow_rows_are_copied(changes, copied):
     assert CONVOLUTION.default_config(problem, TARGET).aligned_copies == copied
 
 
+NARROW_PIXELS = ConvolutionProblem(
+    4608, 128, 21, 49, k_contiguous=False, narrow_filter=True, narrow_image=True
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "copied"),
+    [
+        ({}, "ab"),
+        ({"operand_bits": 32}, "ab"),
+        ({"narrow_image": False}, "b"),
+        ({"pixels": 64, "taps": 1}, ""),
+    ],
+    ids=str,
+)
+def test_images_of_narrow_pixels_are_copied(changes, copied):
+    """Each pixel is loaded for 49 taps."""
+    problem = dataclasses.replace(NARROW_PIXELS, **changes)
+    assert CONVOLUTION.default_config(problem, TARGET).aligned_copies == copied
+
+
+def test_measured_configurations_give_way_to_copies():
+    with ir.Context():
+        case = Conv(16, 56, 56, 37, 64, filter="fijc", low=1, high=1)
+        first, *_ = plan_of(conv_text(case, "f16"), None, TARGET).kernels()
+        assert len(first.scratch) == 2
+
+
 def test_other_filters_are_not_copied():
     config = dataclasses.replace(SPLIT, k_splits=1, aligned_copies="b")
     for case in (
@@ -144,11 +172,17 @@ def test_other_filters_are_not_copied():
 
 
 @needs_triton
+@pytest.mark.parametrize("copied", ["b", "a", "ab"])
 @pytest.mark.parametrize("splits", [1, 2])
-def test_taps_of_a_copied_filter(interpreter, monkeypatch, splits):
-    config = ConvolutionConfig(16, 16, 16, 4, 2, k_splits=splits, aligned_copies="b")
+@pytest.mark.parametrize("moved", [{}, {"stride": 2}, {"dilation": 2}], ids=str)
+def test_taps_of_copied_operands(interpreter, monkeypatch, splits, copied, moved):
+    """Their channels, an odd number, have zeros behind them."""
+    config = ConvolutionConfig(16, 16, 16, 4, 2, k_splits=splits, aligned_copies=copied)
     monkeypatch.setattr(family, "_choose", lambda *_: config)
-    case = Conv(2, 9, 7, 25, 20, low=1, high=1, filter="fijc")
+    case = Conv(2, 9, 7, 25, 20, low=1, high=1, filter="fijc", **moved)
+    with ir.Context():
+        copies = plan_of(conv_text(case), config, TARGET).kernels()[0].scratch
+    assert len(copies) == len(copied)
     arrays = arrays_of(case, kind="f16")
     (found,) = run(interpreter, conv_text(case), "convolution", arrays, [case.result(2)])
     close(found, reference(case, *arrays), "f16")

@@ -70,10 +70,24 @@ def test_each_main_loop(interpreter, monkeypatch, more):
 
 
 @needs_triton
+@pytest.mark.parametrize("copied", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("left", [(3, 1, 0), (3, 0, 1), (1, 0, 3), (1, 3, 0)])
-def test_batches_at_any_place(interpreter, left):
-    """No operand is copied whose innermost dimension is the batch."""
-    check(interpreter, (4, 37, 136, 331), left, (0, 3, 2), "f16")
+def test_batches_at_any_place(interpreter, monkeypatch, left, copied):
+    """An innermost batch is outermost in a copy."""
+    config = MatmulConfig(*TILE, aligned_copies=copied)
+    monkeypatch.setattr(selection, "choose_config", lambda *_: config)
+    check(interpreter, (4, 37, 136, 75), left, (0, 3, 2), "f16")
+
+
+@needs_triton
+@pytest.mark.parametrize("more", [{}, {"k_splits": 3}, {"split_k": 2}])
+@pytest.mark.parametrize("batch", [1, 3, 40])
+@pytest.mark.parametrize("right", [(3, 2, 0), (2, 3, 0)])
+def test_innermost_batches(interpreter, monkeypatch, right, batch, more):
+    """More matrices than a CTA turns, fewer than that, and one; odd sizes."""
+    config = MatmulConfig(16, 16, 32, 4, 2, aligned_copies="ab", **more)
+    monkeypatch.setattr(selection, "choose_config", lambda *_: config)
+    check(interpreter, (batch, 17, 35, 93), (1, 3, 0), right, "f32")
 
 
 @needs_triton
@@ -111,6 +125,10 @@ def test_loads_of_copies_are_vectorized():
         (MatmulProblem(64, 64, 65, 1), ""),
         (MatmulProblem(1616, 1536, 4707, 1, prologue=True), ""),
         (MatmulProblem(1616, 1536, 4707, 1, accumulators=2), ""),
+        (MatmulProblem(32, 88, 368, 32, b_k_contiguous=False), ""),
+        (MatmulProblem(32, 88, 368, 32, b_k_contiguous=False, batch_innermost="b"), "b"),
+        (MatmulProblem(16, 16, 24, 4, b_k_contiguous=False, batch_innermost="b"), ""),
+        (MatmulProblem(500000, 5, 33, 1, b_k_contiguous=False), ""),  # A is loaded once
     ],
     ids=str,
 )

@@ -103,7 +103,7 @@ def test_blocks_divide_groups():
     assert "offs_k_pair = (start_k % 32 // 2 + tl.arange(0, 16))[:, None]" in lines
     assert any("offs_n * (2048) + k_group * (16) + offs_k_pair" in line for line in lines)
     assert any("offs_n * (128) + k_group" in line for line in lines)
-    assert plan.problem.traits == (16, True, True, 1, True, 4, True, False, False, 0)
+    assert plan.problem.traits == (16, True, True, 1, True, 4, True, False, False, 0, "", 1)
 
 
 @pytest.mark.parametrize(

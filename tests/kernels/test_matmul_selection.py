@@ -257,6 +257,41 @@ def test_wide_epilogues_have_tiles_of_half_the_accumulators(n, function, wide):
     assert each == (64 if wide else 128)
 
 
+@pytest.mark.parametrize(("k", "each"), [(784, 64), (8192, 128)])
+def test_an_epilogue_behind_a_long_k_may_spill(k, each):
+    with ir.Context():
+        found = plan(linear((4096, 1024, k), function="math.erf"), None)
+        (tile,) = re.findall(rf"{k}, (\d+), (\d+), 64, tl.float32", found.program.source)
+    assert int(tile[0]) * int(tile[1]) // (32 * found.program.num_warps) == each
+
+
+@pytest.mark.parametrize(
+    ("changes", "tile"),
+    [
+        ({}, (64, 16, 128, 1)),
+        ({"n": 24, "k": 16}, (64, 32, 16, 1)),
+        ({"n": 33}, None),
+        ({"k": 129}, None),
+        ({"m": 4096}, None),
+        ({"operand_bits": 32}, None),
+    ],
+    ids=str,
+)
+def test_few_columns_of_a_short_k_are_one_block(changes, tile):
+    thin = MatmulProblem(130368, 8, 72, 1, b_k_contiguous=False)
+    found = MATMUL.default_config(dataclasses.replace(thin, **changes), HOPPER)
+    shape = (found.block_m, found.block_n, found.block_k, found.num_stages)
+    assert (shape == tile) if tile else (found.num_stages > 1)
+
+
+@pytest.mark.parametrize(("n", "stages"), [(4456, 3), (4200, 4), (9000, 4)])
+def test_three_ctas_share_an_sm_where_they_are_all(n, stages):
+    """Of 280 CTAs of 64 by 128; 264, two for each SM, and more than three have four stages."""
+    problem = MatmulProblem(64, n, 1280, 8, b_k_contiguous=False)
+    found = MATMUL.default_config(problem, HOPPER)
+    assert (found.block_m, found.block_n, found.num_stages) == (64, 128, stages)
+
+
 def test_a_measured_tile_that_leaves_a_wide_epilogue_too_few_registers_is_passed_over(chosen):
     large = MatmulConfig(128, 256, 64, 8, 3)
     target = dataclasses.replace(

@@ -44,6 +44,14 @@ def test_a_thread_has_16_bytes_where_there_are_enough_elements(bits):
 
 
 @pytest.mark.parametrize(
+    ("wide", "bits", "tile"), [(True, 16, 256), (False, 16, 1024), (True, 32, 512)]
+)
+def test_gathers_at_wide_indices_have_few_elements_in_a_thread(wide, bits, tile):
+    problem = PointwiseProblem(1 << 24, "gathered", bits, wide_indices=wide)
+    assert heuristics.default_config(problem, TARGET).block_columns == tile
+
+
+@pytest.mark.parametrize(
     ("trait", "bits", "each", "warps"),
     [
         ("functions", 32, 8, 2),

@@ -207,6 +207,17 @@ def test_booleans(interpreter, strategy, op, init):
     assert 0 < found.sum() < 6
 
 
+def test_strided_columns_of_a_loop_have_constant_offsets():
+    """The product of what the loop adds is a scalar; only a contiguous dimension needs none."""
+    f = Function("main", (16, 4927, 365))
+    text = f.finish(f.reduce("arith.maximumf", f.argument((0, 1, 2), "f32"), (1,), float("-inf")))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        source = plan.kernels()[0].program.source
+    assert " + start * (365) + column_local * (365) + " in source
+    assert " column * " not in source
+
+
 @pytest.mark.parametrize(("axes", "wide"), [((1,), True), ((2,), False)])
 def test_offsets_of_more_than_31_bits(axes, wide):
     """Columns of outer dimensions have large offsets, innermost ones do not."""

@@ -41,8 +41,6 @@ class MatmulProblem(Problem):
       operand_bits: width of the operands' elements: 16, 32, 64, or 8 for i8 with i32 accumulators.
       a_k_contiguous: whether elements of A along K are contiguous in memory.
       b_k_contiguous: the same of B.
-      batch_innermost: of `ab`, the operands whose elements along the batch are contiguous: each
-        matrix of such a one has one element of a sector.
       accumulators: results that one tile accumulates together, for gated units.
       prologue: whether operands are computed elementwise in the loop over K.
       weight_bits: width of the narrowest operand of the prologue, where it is below 16; else 0.
@@ -51,6 +49,8 @@ class MatmulProblem(Problem):
       wide_epilogue: whether the ops behind the products need half of the registers; known where a
         configuration is computed for a region.
       epilogue: instructions of those ops for each element; known there, too.
+      batch_innermost: of `ab`, the operands whose elements along the batch are contiguous: each
+        matrix of such a one has one element of a sector.
       reads_of_a: elements of A of the matmul for each one in memory: the taps of an implicit GEMM.
     """
 
@@ -61,7 +61,6 @@ class MatmulProblem(Problem):
     operand_bits: int = 16
     a_k_contiguous: bool = True
     b_k_contiguous: bool = True
-    batch_innermost: str = ""
     accumulators: int = 1
     prologue: bool = False
     weight_bits: int = 0
@@ -69,6 +68,7 @@ class MatmulProblem(Problem):
     whole_rows: bool = False
     wide_epilogue: bool = False
     epilogue: int = 0
+    batch_innermost: str = ""
     reads_of_a: int = 1
 
     SIZES: ClassVar[tuple[str, ...]] = ("m", "n", "k", "batch")

@@ -120,12 +120,9 @@ def problem_of(analysis: PointwiseAnalysis) -> PointwiseProblem:
     """The problem that the configuration, and whether a kernel pays, are chosen by."""
     bits = max(ops.element_bits(value) for value in analysis.results)
     several = len(analysis.results) > 1
-    elements, read = count(analysis.nest.sizes), [v for op in analysis.group for v in op.operands]
-    wide = any(
-        ops.element_type(v) == "i64" and ops.num_elements(v) >= elements
-        for v in read
-        if ops.ranked(v) is not None and ops.defining_op(v) not in analysis.group
-    )
+    elements, own = count(analysis.nest.sizes), {v for op in analysis.group for v in op.results}
+    read = {v for op in analysis.group for v in op.operands if ops.ranked(v) is not None} - own
+    wide = any(ops.element_type(v) == "i64" and ops.num_elements(v) >= elements for v in read)
     return PointwiseProblem(elements, _trait(analysis), bits, several, wide)
 
 

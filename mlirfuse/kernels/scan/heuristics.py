@@ -55,7 +55,7 @@ in front of it twice. On an H200 sums of 17024 columns of 558 f32 took 34.1 us i
 in half lines, of their softplus 60.7 and 33.7, log-sum-exps of 9000 columns of 600 110.9 and 87.6;
 but sums of 5000 columns of 1000 f16, 1.2 CTAs on each SM, 17.3 and 26.6."""
 
-MIN_SERIAL_SCANS, SERIAL_ROWS, MAX_SERIAL_SHARE = 16, (8, 7, 6, 5, 8), 5
+MIN_SERIAL_SCANS, SERIAL_ROWS, MAX_SERIAL_SHARE = 16, (8, 7, 6, 5), 5
 """Strided scans from which threads walk along their own; rows that are loaded together, those that
 divide a scan first; and parts of a scan, in square roots of its blocks, at most: a CTA combines the
 totals of all parts before its own, and a block of rows takes 1.5 times as long as eight totals. On
@@ -148,7 +148,7 @@ def _serial(problem: ScanProblem, gpu: GpuDevice) -> ScanConfig:
     """The configuration of scans that threads walk along, in parts that fill the device."""
     lanes = max(gpu.warp_size, LANE_BYTES * 8 // problem.element_bits)
     lanes = min(lanes, power_of_two(problem.outer * problem.inner))
-    rows = next(n for n in SERIAL_ROWS if problem.columns % n == 0 or n == SERIAL_ROWS[-1])
+    rows = next((n for n in SERIAL_ROWS if problem.columns % n == 0), SERIAL_ROWS[0])
     blocks, ctas = -(-problem.columns // rows), _ctas(problem, lanes)
     parts = -(-gpu.num_sms * STRIDED_CTAS_PER_SM // ctas)
     most = MAX_SERIAL_SHARE * math.isqrt(blocks)

@@ -85,12 +85,13 @@ class SerialScan(BlockScan):
         """Writes `carry`, the total of the segments before this one, in a loop over them."""
         writer, kind, before = tiles.body.writer, self.kind, "tl.program_id(1)"
         writer.line(f"carry = tl.zeros({self.tile.lane_shape}, {kind})")
-        with writer.indented(f"for segment in tl.range(0, {before}, {TOTALS_IN_FLIGHT}):"):
-            totals = [f"total{n}" for n in range(TOTALS_IN_FLIGHT)]
-            for n, total in enumerate(totals):
-                at, reached = f"segment + {n}", f"segment + {n} < {before}"
-                writer.line(f"{total} = {self.total_of(at, reached)}.to({kind})")
-            for n, total in enumerate(totals):
-                both, alone = f"combine(carry, {total})", total if n == 0 else "carry"
-                reached = "segment > 0" if n == 0 else f"segment + {n} < {before}"
-                writer.line(f"carry = tl.where({reached}, {both}, {alone})")
+        with writer.indented(f"for first in tl.range(0, {before}, {TOTALS_IN_FLIGHT}):"):
+            for n in range(TOTALS_IN_FLIGHT):
+                writer.line(f"segment{n} = tl.full([1, 1], first + {n}, tl.int32)")
+                total = self.total_of(f"segment{n}", f"segment{n} < {before}")
+                writer.line(f"total{n} = {total}.to({kind})")
+            for n in range(TOTALS_IN_FLIGHT):
+                condition = f"segment{n} < {before}" if n else "segment0 > 0"
+                otherwise = "carry" if n else "total0"
+                both = f"combine(carry, total{n})"
+                writer.line(f"carry = tl.where({condition}, {both}, {otherwise})")
