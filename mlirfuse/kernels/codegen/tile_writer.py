@@ -346,11 +346,7 @@ class Tiles:
 
     def written_axes(self, result: ir.Value) -> tuple[Axis | None, ...]:
         """The axes along which the op of a result writes it."""
-        op = result.owner.operation
-        index_map = ops.indexing_maps(op)[ops.num_inputs(op) + list(op.results).index(result)]
-        if index_map is None or None in index_map:
-            raise Unsupported(f"an indexing map of {op.name}")
-        return tuple(self.loops[op][loop] for loop in index_map if loop is not None)
+        return written_axes(self.loops, result)
 
     def store(self, pointer: str, result: ir.Value, axes: tuple[Axis | None, ...]) -> None:
         """Writes a value inside the region to memory."""
@@ -415,3 +411,22 @@ class Tiles:
             launch.cluster_size,
         )
         return Plan(program, tuple(self.operands), tuple(results), launch.grid, sizes, problem)
+
+
+def written_axes(
+    loops: Mapping[ir.Operation, Sequence[Axis]], result: ir.Value
+) -> tuple[Axis, ...]:
+    """The axes along which the op of a result writes it.
+
+    Args:
+      loops: the axis of each loop of the ops of a region.
+      result: a result of one of them.
+
+    Raises:
+      Unsupported: the op has another indexing map.
+    """
+    op = result.owner.operation
+    index_map = ops.indexing_maps(op)[ops.num_inputs(op) + list(op.results).index(result)]
+    if index_map is None or None in index_map:
+        raise Unsupported(f"an indexing map of {op.name}")
+    return tuple(loops[op][loop] for loop in index_map if loop is not None)

@@ -19,13 +19,14 @@ from mlirfuse.kernels.codegen.combiners import combined_with_init
 from mlirfuse.kernels.codegen.element_types import HIDING
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space, power_of_two
 from mlirfuse.kernels.codegen.row_reductions import reduces
-from mlirfuse.kernels.codegen.tile_writer import Launch
+from mlirfuse.kernels.codegen.tile_writer import Launch, written_axes
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
 from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
+from mlirfuse.kernels.reduction.turned_rows import TurnedRows, turned_rows
 from mlirfuse.structured.ir import ops
 
 ENTRY = "column_kernel"
@@ -40,13 +41,16 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
     height = config.block_rows
     if not analysis.num_dynamic:
         height = min(height, power_of_two(analysis.rows))
-    blocks = row_blocks(analysis, height)
+    written = [written_axes(analysis.loops, value) for value in analysis.results]
+    turned = turned_rows(analysis, height, written)
+    blocks = turned or row_blocks(analysis, height)
     columns = _columns(analysis, blocks)
     first = columns[0]
     writer = first.body.writer
     wide = analysis.num_dynamic > 0 or analysis.rows * analysis.columns >= MAX_INDEX
     writer.write(blocks.indices("tl.program_id(0)", ".to(tl.int64)" if wide else ""))
-    writer.write(first.space.inside(ROW))
+    if turned is None:
+        writer.write(first.space.inside(ROW))
     for number, tiles in enumerate(columns):
         writer.line(f"{tiles.space.groups[COLUMN].flat} = tl.full([1, 1], {number}, tl.int32)")
     for op in analysis.group:
@@ -55,8 +59,10 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
         else:
             for tiles in columns:
                 tiles.elementwise(op)
-    for number, value in enumerate(analysis.results):
-        axes = first.written_axes(value)
+    for number, (value, axes) in enumerate(zip(analysis.results, written, strict=True)):
+        if turned is not None:
+            turned.store(first, f"y{number}", value, axes)
+            continue
         spans = any(axis is not None and axis[0] == COLUMN for axis in axes)
         for tiles in columns if spans else columns[:1]:
             tiles.store(f"y{number}", value, axes)
@@ -74,7 +80,7 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
     )
 
 
-def _columns(analysis: ReductionAnalysis, blocks: RowBlocks) -> Sequence[RowTiles]:
+def _columns(analysis: ReductionAnalysis, blocks: RowBlocks | TurnedRows) -> Sequence[RowTiles]:
     """The tiles of each column, which write the same lines and read the same operands."""
     found: list[RowTiles] = []
     short = all(ops.element_type(value) in HIDING for value in analysis.results)

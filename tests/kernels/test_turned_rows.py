@@ -1,0 +1,54 @@
+"""Few columns of rows whose results have another order in memory, run by Triton's interpreter."""
+
+import numpy as np
+import pytest
+from iree.compiler import ir
+
+from helpers.kernel_runner import close, draw, needs_triton, planned, run
+from helpers.linalg_text import Function
+from mlirfuse.kernels.reduction import heuristics
+from mlirfuse.kernels.reduction.problem import ReductionConfig
+
+
+@pytest.fixture
+def tiles(monkeypatch):
+    """Blocks of 16 by 32 rows, whose columns a thread has alone."""
+    config = ReductionConfig(512, 4, 32768, block_rows=512, block_columns=1, num_warps=4)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+
+
+def largest(sizes, dtype, order):
+    """The largest element along loop 1, in another order, with a factor of each position."""
+    f = Function("main", sizes)
+    kept = [loop for loop in range(len(sizes)) if loop != 1]
+    x, factor = f.argument(range(len(sizes)), dtype), f.argument(kept[-1:], dtype)
+    found = f.reduce("arith.maximumf", f.apply("math.absf", x), (1,), 0.0)
+    return f.finish(f.apply("arith.mulf", found, factor, axes=order))
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize(
+    ("sizes", "order", "turned"),
+    [
+        ((3, 5, 45, 70), (0, 3, 2), True),
+        ((3, 2, 16, 64), (3, 0, 2), True),  # whole blocks
+        ((40, 3, 33), (2, 0), True),
+        ((2, 3, 11, 3, 40), (3, 4, 0, 2), True),  # two dimensions beside those of a tile
+        ((3, 5, 45, 70), (2, 0, 3), False),
+        ((3, 5, 7, 70), (0, 3, 2), False),
+        ((3, 5, 45, 30), (0, 3, 2), False),
+    ],
+)
+def test_results_in_another_order(interpreter, tiles, sizes, order, turned, dtype):
+    text = largest(sizes, dtype, order)
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        assert plan.program.entry == "column_kernel"
+        assert ("tl.trans(tl.reshape(" in plan.program.source) == turned
+    x, factor = draw(sizes, dtype), draw(sizes[-1:], dtype, 1)
+    shape = [sizes[loop] for loop in order]
+    (found,) = run(interpreter, text, "rows", [x, factor], [shape])
+    kept = [loop for loop in range(len(sizes)) if loop != 1]
+    exact = np.abs(x.astype(np.float64)).max(1) * factor.astype(np.float64)
+    close(found, exact.transpose([kept.index(loop) for loop in order]), dtype)
