@@ -171,6 +171,20 @@ def test_truths_are_counted_in_32_bits(
     np.testing.assert_array_equal(found, exact(numbers.astype(np.int64), axis=1))
 
 
+@pytest.mark.parametrize("combine", ["add", "logaddexp"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "wide"), [((70000, 40000), 0, True), ((7000, 40000), 0, False)]
+)
+def test_offsets_of_more_than_31_bits(shape, axis, combine, wide):
+    """An index along the scanned dimension times its stride has 64 bits."""
+    with ir.Context():
+        _, (plan,) = planned(scan_text(shape, axis, combine), "scan")
+        source = plan.program.source
+    indices = [line for line in source.splitlines() if line.strip().startswith("column = ")]
+    assert indices
+    assert all(("tl.int64" in line) == wide for line in indices)
+
+
 @needs_triton
 @pytest.mark.parametrize("reversed", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])

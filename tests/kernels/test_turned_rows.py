@@ -1,11 +1,14 @@
 """Few columns of rows whose results have another order in memory, run by Triton's interpreter."""
 
+import re
+
 import numpy as np
 import pytest
 from iree.compiler import ir
 
 from helpers.kernel_runner import close, draw, needs_triton, planned, run
 from helpers.linalg_text import Function
+from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.reduction import heuristics
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 
@@ -52,3 +55,15 @@ def test_results_in_another_order(interpreter, tiles, sizes, order, turned, dtyp
     kept = [loop for loop in range(len(sizes)) if loop != 1]
     exact = np.abs(x.astype(np.float64)).max(1) * factor.astype(np.float64)
     close(found, exact.transpose([kept.index(loop) for loop in order]), dtype)
+
+
+@needs_triton
+def test_loads_and_stores_are_vectorized(monkeypatch):
+    """Threads load eight rows of each column and of the factor, and store eight numbers."""
+    config = ReductionConfig(512, 8, 32768, block_rows=512, block_columns=1, num_warps=2)
+    monkeypatch.setattr(heuristics, "choose_config", lambda problem, target: config)
+    with ir.Context():
+        _, (plan,) = planned(largest((16, 8, 64, 128), "f16", (0, 3, 2)), "rows")
+        code = triton_compiler.build(plan.program, "sm_90").code.decode()
+    moved = re.findall(r"(?:ld|st)\.global[.\w]*", code)
+    assert moved == ["ld.global.v4.b32"] * 9 + ["st.global.v4.b32"]

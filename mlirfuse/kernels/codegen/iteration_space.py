@@ -49,6 +49,9 @@ class Group:
       origin: where a loop moves a tile, the scalar that all of its flat indices have in common;
         `FLAT_local` is the rest. Offsets have their products apart: that of the scalar is added to
         a pointer, and the others become constants of a load's instruction.
+      indices: the index along each axis, as an expression; empty where they are computed from the
+        flat index. Triton does not find in `row % 6144` which rows are adjacent, if those of a tile
+        are in two dimensions. Static sizes.
     """
 
     flat: str
@@ -61,6 +64,7 @@ class Group:
     run: int = 0
     starts: str = ""
     origin: str = ""
+    indices: tuple[str, ...] = ()
 
     @property
     def dynamic(self) -> int:
@@ -122,6 +126,11 @@ class Space:
             it is not `apart`.
         """
         flat, sizes = self.groups[group].flat, self.groups[group].sizes
+        if own := self.groups[group].indices:
+            strides = [known_product(sizes[axis + 1 : last + 1]) for axis in range(first, last + 1)]
+            terms = zip(own[first : last + 1], strides, strict=True)
+            text = " + ".join(f"{name} * {n}" if n != 1 else name for name, n in terms)
+            return f"({text})"
         dynamic, split = self.groups[group].dynamic, len(sizes) - self.groups[group].tail
         if first >= split:
             flat, sizes, first, last = f"{flat}_inner", sizes[split:], first - split, last - split

@@ -117,7 +117,10 @@ def is_copyable(value: ir.Value) -> bool:
         ops.element_type(value) in _TYPES
         and None not in ops.shape(value)
         and not (op is not None and op.name == "tensor.extract_slice")
-        and known_product(AlignedCopy("", value).shape) < MAX_INDEX
+        and all(
+            known_product(AlignedCopy("", value, turned).shape) < MAX_INDEX
+            for turned in (False, True)
+        )
     )
 
 

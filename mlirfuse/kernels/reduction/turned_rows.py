@@ -64,68 +64,64 @@ class TurnedRows:
         )
         return outer, inner
 
-    @property
-    def _others(self) -> list[int]:
-        """The axes of which a block has one index."""
-        return [n for n in range(len(self.analysis.row_sizes) - 1) if n != self.axis]
-
-    def group(self) -> Group:
-        """The rows as a group of the iteration space, with their mask."""
-        return Group("row", self.analysis.row_sizes, "row_mask", apart=True)
+    def group(self, name: str = "row") -> Group:
+        """The rows as a group of the iteration space, with their mask; `turned` in a store."""
+        sizes = self.analysis.row_sizes
+        others = self._indices
+        own = [others.get(axis, f"{name}_outer") for axis in range(len(sizes) - 1)]
+        return Group(name, sizes, f"{name}_mask", indices=(*own, f"{name}_inner"))
 
     def indices(self, block: str, wide: str) -> list[str]:
-        """The lines that compute the rows, for loads and as `turned_row` for stores, and masks.
+        """The lines that compute the rows, for loads, and their indices for stores.
 
         Args:
           block: the number of the block, as an expression.
           wide: a cast of it to 64 bits; empty without one.
         """
-        sizes, (outer, inner) = self.analysis.row_sizes, self._blocks
+        outer, inner = self._blocks
         (outer_size, inner_size), (outer_count, inner_count) = self._sizes, self._counts
         lines = [
             f"first_inner = {block} % {inner_count} * {inner}",
             f"first_outer = {block} // {inner_count} % {outer_count} * {outer}",
             f"others = ({block} // {inner_count * outer_count}){wide}",
         ]
-        terms, count = [], 1
-        for axis in reversed(self._others):
-            size, stride = sizes[axis] or 0, known_product(sizes[axis + 1 :])
-            terms.append(f"others // {count} % {size} * {stride}")
-            count *= size
-        other = " + ".join(terms) or "others"  # which is 0
         tile = f"tl.arange(0, {self.height})[:, None]"
-        for name, places in (
-            ("row", (f"{tile} // {inner}", f"{tile} % {inner}")),
-            (
-                "turned_row",
-                (f"tl.arange(0, {outer})[None, :]", f"tl.arange(0, {inner})[:, None]"),
-            ),
-        ):
-            lines += [
-                f"{name}_outer = first_outer + {places[0]}",
-                f"{name}_inner = first_inner + {places[1]}",
-                f"{name} = {other} + {name}_outer * {known_product(sizes[self.axis + 1 :])}"
-                f" + {name}_inner",
-                f"{name}_mask = ({name}_outer < {outer_size}) & ({name}_inner < {inner_size})",
-            ]
+        lines += [
+            f"row_outer = first_outer + {tile} // {inner}",
+            f"row_inner = first_inner + {tile} % {inner}",
+            f"turned_outer = first_outer + tl.arange(0, {outer})[None, :]",
+            f"turned_inner = first_inner + tl.arange(0, {inner})[:, None]",
+        ]
+        for name in ("row", "turned"):
+            inside = f"({name}_outer < {outer_size}) & ({name}_inner < {inner_size})"
+            lines.append(f"{name}_mask = {inside}")
         return lines
+
+    @property
+    def _indices(self) -> dict[int, str]:
+        """Axis of the rows of which a block has one index -> the index."""
+        found, count, sizes = {}, 1, self.analysis.row_sizes
+        for axis in reversed(range(len(sizes) - 1)):
+            if axis != self.axis:
+                found[axis] = f"others // {count} % {sizes[axis]}"
+                count *= sizes[axis] or 0
+        return found
 
     def extent(self) -> Extent:
         """The CTAs of all blocks."""
-        others = known_product([self.analysis.row_sizes[n] for n in self._others])
+        others = known_product([self.analysis.row_sizes[axis] for axis in self._indices])
         return Extent(others * known_product(self._counts))
 
     def store(self, tiles: Tiles, pointer: str, value: ir.Value, axes: tuple[Axis, ...]) -> None:
         """Writes a number of each row."""
         outer, inner = self._blocks
-        turned = Group("turned_row", self.analysis.row_sizes, "turned_row_mask")
-        offset = Space((turned,)).offset(ops.shape(value), axes)
+        offset = Space((self.group("turned"),)).offset(ops.shape(value), axes)
         tiles.axes[value] = axes
         kind = ops.element_type(value)
         stored = "tl.int8" if kind == "i1" else TYPES[kind]
         whole = f"tl.broadcast_to({tiles.tile(value)}, [{self.height}, 1]).to({stored})"
         text = f"tl.trans(tl.reshape({whole}, [{outer}, {inner}]))"
-        tiles.body.writer.line(f"tl.store({pointer} + {offset}, {text}, mask=turned_row_mask)")
+        tiles.body.writer.line(f"tl.store({pointer} + {offset}, {text}, mask=turned_mask)")
 
 
 def turned_rows(

@@ -158,7 +158,11 @@ class BlockScan:
         """The tile of a CTA."""
         config = self.config
         return ScanTile(
-            config.block_columns, config.block_lanes, self.in_rows, self.analysis.reversed
+            config.block_columns,
+            config.block_lanes,
+            self.in_rows,
+            self.analysis.reversed,
+            self.wide,
         )
 
     def tiles(self) -> Tiles:

@@ -34,12 +34,14 @@ class ScanTile:
       lanes: scans.
       in_rows: whether the scanned dimension is contiguous.
       reverse: whether scans run from the end to the start.
+      wide: whether indices have 64 bits.
     """
 
     columns: int
     lanes: int
     in_rows: bool
     reverse: bool
+    wide: bool = False
 
     @property
     def has_runs(self) -> bool:
@@ -80,9 +82,10 @@ class ScanTile:
                 f"element = tl.arange(0, {DEPTH})[:, None]",
             ]
             local = f"run * {DEPTH} + element"
-        first = f"{block} * {self.columns}"
+        number = f"tl.full([1, 1], {block}, tl.int64)" if self.wide else block
+        first = f"{number} * {self.columns}"
         if self.reverse:
-            first = f"{total} - ({block} + 1) * {self.columns}"
+            first = f"{total} - ({number} + 1) * {self.columns}"
         lines.append(f"column = {first} + {local}")
         if total % self.columns:
             condition = "column >= 0" if self.reverse else f"column < {total}"

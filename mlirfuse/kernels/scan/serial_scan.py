@@ -42,7 +42,8 @@ class SerialScan(BlockScan):
         column = f"{block} * {size} + {row}"
         if self.analysis.reversed:
             column = f"{total - 1 - row} - {block} * {size}"
-        tiles.body.writer.line(f"column = tl.full([1, 1], {column}, tl.int32)")
+        kind = "tl.int64" if self.wide else "tl.int32"
+        tiles.body.writer.line(f"column = tl.full([1, 1], {column}, {kind})")
         if total % size:
             inside = "column >= 0" if self.analysis.reversed else f"column < {total}"
             tiles.body.writer.line(f"column_mask = {inside}")
