@@ -158,3 +158,17 @@ def test_copies_only_where_needed():
     with ir.Context():
         assert plan(linear((1616, 1536, 4704)), None).before is None
         assert plan(linear((1616, 1536, 4707)), None).before is not None
+
+
+@pytest.mark.parametrize(
+    ("shape", "copyable"),
+    [((1000000, 3, 100), True), ((1000000, 3, 500), False), ((500000000, 3), False)],
+)
+def test_copies_have_indices_of_31_bits(shape, copyable):
+    """Rows of three elements have eight in a copy, also where they are not innermost before."""
+    kind = "x".join(map(str, shape))
+    text = f"func.func @f(%x: tensor<{kind}xf16>) {{ return }}"
+    with ir.Context():
+        module = ir.Module.parse(text)
+        (argument,) = module.body.operations[0].regions[0].blocks[0].arguments
+        assert aligned_copies.is_copyable(argument) == copyable
