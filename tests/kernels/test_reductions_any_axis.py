@@ -207,6 +207,20 @@ def test_booleans(interpreter, strategy, op, init):
     assert 0 < found.sum() < 6
 
 
+@pytest.mark.parametrize(("rows", "wide"), [(80 << 20, True), (1 << 20, False)])
+def test_local_offsets_of_more_than_31_bits(monkeypatch, rows, wide):
+    """A tile of 32 columns, each of 40 million rows or more."""
+    f = Function("main", (100, rows))
+    text = f.finish(f.reduce("arith.maximumf", f.argument((0, 1), "f32"), (0,), float("-inf")))
+    config = ReductionConfig(1024, 16, 32768, block_rows=32, block_columns=32, num_warps=2)
+    chosen = functools.partial(REDUCTION.plan, config=config)
+    monkeypatch.setitem(kernel_runner.SUPPORTS, "rows", lambda op, target: chosen(op, target))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+        source = plan.program.source
+    assert ("column_local = tl.arange(0, 32)[None, :].to(tl.int64)" in source) == wide
+
+
 def test_strided_columns_of_a_loop_have_constant_offsets():
     """The product of what the loop adds is a scalar; only a contiguous dimension needs none."""
     f = Function("main", (16, 4927, 365))

@@ -67,3 +67,14 @@ def test_loads_and_stores_are_vectorized(monkeypatch):
         code = triton_compiler.build(plan.program, "sm_90").code.decode()
     moved = re.findall(r"(?:ld|st)\.global[.\w]*", code)
     assert moved == ["ld.global.v4.b32"] * 9 + ["st.global.v4.b32"]
+
+
+@pytest.mark.parametrize(("sizes", "wide"), [((1, 2, 40000, 60000), True), ((1, 2, 40, 60), False)])
+def test_offsets_of_more_than_31_bits(tiles, sizes, wide):
+    """An index along the results' innermost dimension times its stride in memory."""
+    with ir.Context():
+        _, (plan,) = planned(largest(sizes, "f16", (0, 3, 2)), "rows")
+        source = plan.program.source
+    firsts = [line for line in source.splitlines() if line.strip().startswith("first_")]
+    assert len(firsts) == 2
+    assert all((".to(tl.int64)" in line) == wide for line in firsts)

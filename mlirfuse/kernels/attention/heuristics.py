@@ -131,7 +131,7 @@ def portable_config(problem: AttentionProblem, target: Target) -> AttentionConfi
 def is_small(problem: AttentionProblem, target: Target) -> bool:
     """Whether the device holds a CTA for each block of keys of each of the smallest tiles.
 
-    Of 16-bit heads up to `MAX_SHORT_HEAD` a block takes less time than a merge saves.
+    Of 16-bit heads up to `MAX_SHORT_HEAD` a block takes less time than the merge.
     """
     short = problem.operand_bits == 16 and problem.head_size <= MAX_SHORT_HEAD
     return not short and _fits(problem.queries, problem.keys, problem.heads, target)

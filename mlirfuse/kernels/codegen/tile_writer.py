@@ -350,18 +350,25 @@ class Tiles:
 
     def store(self, pointer: str, result: ir.Value, axes: tuple[Axis | None, ...]) -> None:
         """Writes a value inside the region to memory."""
-        kind = ops.element_type(result)
-        if kind not in POINTERS or kind == "i4":
-            raise Unsupported(f"a result of type {result.type}")
+        text = self.stored(result)
         self.axes[result] = axes
         offset = self.space.offset(ops.shape(result), axes)
         if offset == "0":
             offset = ONE_ELEMENT  # a tile can be stored to a tile of pointers alone
         mask = self.space.mask(axes)
         guard = f", mask={mask}" if mask else ""
-        stored = "tl.int8" if kind == "i1" else TYPES[kind]
-        text = f"{self._inside[result]}.to({stored})"
         self.body.writer.line(f"tl.store({pointer} + {offset}, {text}{guard})")
+
+    def stored(self, result: ir.Value) -> str:
+        """The tile of a value inside the region as memory has it.
+
+        Raises:
+          Unsupported: memory has no such elements.
+        """
+        kind = ops.element_type(result)
+        if kind not in POINTERS or kind == "i4":
+            raise Unsupported(f"a result of type {result.type}")
+        return f"{self._inside[result]}.to({'tl.int8' if kind == 'i1' else TYPES[kind]})"
 
     def plan(
         self,

@@ -165,8 +165,9 @@ def _copying(
     config: ConvolutionConfig, problem: ConvolutionProblem, target: Target
 ) -> ConvolutionConfig:
     """A configuration that copies operands with narrow rows, where that pays."""
-    narrow = "b" * problem.narrow_filter, "ab" * (problem.narrow_filter and problem.narrow_image)
-    copying = [dataclasses.replace(config, aligned_copies=n) for n in narrow if n]
+    copied = ["b"] if problem.narrow_filter else []
+    copied += ["ab"] if problem.narrow_filter and problem.narrow_image else []
+    copying = [dataclasses.replace(config, aligned_copies=operands) for operands in copied]
     return cheaper(config, copying, as_matmul(problem), target)
 
 

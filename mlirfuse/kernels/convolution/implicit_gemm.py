@@ -193,12 +193,9 @@ def write_accumulation(
     with writer.indented(f"for k_block in {blocks}({blocks_of_k}):"):
         taps.write_k(writer, block_k)
         mask_k = f"(offs_k < {taps.k_span})" if taps.k_span % block_k else ""
-        inside = [
-            _mask_of_k(copy, mask_k)
-            for copy in (tile.analysis.image_copy, tile.analysis.filter_copy)
-        ]
-        mask_a = [groups[M].mask, *in_image, f"{inside[0]}[None, :]" if mask_k else ""]
-        mask_b = [groups[N].mask, f"{inside[1]}[:, None]" if mask_k else ""]
+        of_a = _mask_of_k(tile.analysis.image_copy, mask_k, "[None, :]")
+        of_b = _mask_of_k(tile.analysis.filter_copy, mask_k, "[:, None]")
+        mask_a, mask_b = [groups[M].mask, *in_image, of_a], [groups[N].mask, of_b]
         mask_a += taps.tap_masks("[None, :]", "offs_m")
         mask_b += taps.tap_masks("[:, None]", "offs_n")
         offset = taps.image_offset("[None, :]")
@@ -214,9 +211,16 @@ def write_accumulation(
         writer.line(f"accumulator0 = tl.dot({a}, {b}, accumulator0{precision})")
 
 
-def _mask_of_k(copy: AlignedCopy | None, mask_k: str) -> str:
-    """The condition that an element of K is in an operand, or in the zeros behind a copied row."""
-    return mask_k if copy is None else f"(offs_k < {copy.pitch})"
+def _mask_of_k(copy: AlignedCopy | None, mask_k: str, suffix: str) -> str:
+    """The condition that an element of K is in an operand, or in the zeros behind a copied row.
+
+    Args:
+      copy: the copy of the operand.
+      mask_k: the condition without one; empty where it always holds.
+      suffix: makes a tile of it.
+    """
+    inside = mask_k if copy is None else f"(offs_k < {copy.pitch})"
+    return f"{inside}{suffix}" if mask_k else ""
 
 
 def _mask(conditions: Sequence[str]) -> str:

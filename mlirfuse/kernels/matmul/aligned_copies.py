@@ -137,17 +137,11 @@ def copies_of(analysis: MatmulAnalysis, config: MatmulConfig) -> Mapping[int, Al
     }
 
 
-def innermost(
-    analysis: MatmulAnalysis, copies: Mapping[int, AlignedCopy], index: int
-) -> int | None:
-    """The loop along which elements of an operand's copy are contiguous; None without a copy."""
-    return copies[index].ordered(analysis.maps[index])[-1] if index in copies else None
-
-
 def bound_of_k(analysis: MatmulAnalysis, copies: Mapping[int, AlignedCopy], index: int) -> int:
     """Elements along K that an operand has, the zeros of a copy among them."""
-    if innermost(analysis, copies, index) == analysis.loops.inner_k:
-        return copies[index].pitch
+    copy = copies.get(index)
+    if copy is not None and copy.ordered(analysis.maps[index])[-1] == analysis.loops.inner_k:
+        return copy.pitch
     return analysis.k
 
 

@@ -49,8 +49,8 @@ def masks(kernel: KernelTiles, accumulator: Accumulator) -> str:
     found = []
     for index, group in ((accumulator.a, M), (accumulator.b, N)):
         copy, mask = kernel.copies.get(index), kernel.mask(group)
-        innermost = aligned_copies.innermost(kernel.analysis, kernel.copies, index)
-        if copy is not None and innermost != kernel.analysis.loops.inner_k:
+        index_map, inner_k = kernel.analysis.maps[index], kernel.analysis.loops.inner_k
+        if copy is not None and copy.ordered(index_map)[-1] != inner_k:
             flat = kernel.tiles.space.groups[group].flat
             mask = f"{flat} < {copy.pitch}" if mask != "None" else mask
         found.append(mask)

@@ -173,7 +173,7 @@ class LoopedKernel:
         """The body of a loop over columns."""
         width = self._block_columns
         with self.writer.indented(header), self.tiles.scope(space):
-            indices = f"tl.arange(0, {width})[None, :]"
+            indices = f"tl.arange(0, {width})[None, :]{self._wide}"
             self.writer.line(f"column_local = {indices}")
             self.writer.line(f"column = {self._start}column_local")
             self.writer.write(space.inside(COLUMN))

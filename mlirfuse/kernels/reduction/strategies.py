@@ -285,9 +285,9 @@ def loop_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
     large = problem.rows * problem.columns >= gpu.num_sms * LARGE_ELEMENTS
     sizes: Sequence[int] = LOOP_ELEMENTS_PER_THREAD
     if large:
-        sizes = sizes[: 1 if loads_scalars(problem) else 2]
         narrow = problem.reads == 1 and problem.operand_bits == 16
-        sizes = sizes[1:] if narrow and problem.contiguous_rows > 1 else sizes
+        first = 1 if narrow and problem.contiguous_rows > 1 else 0
+        sizes = sizes[first : 1 if loads_scalars(problem) else 2]
     tiles = [_loop_tile(problem, n, gpu) for n in sizes]
     found = [
         dataclasses.replace(tile, splits=splits)

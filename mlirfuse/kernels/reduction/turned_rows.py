@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import Axis, Group, Space, known_product
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.plan import Extent
@@ -81,8 +80,8 @@ class TurnedRows:
         outer, inner = self._blocks
         (outer_size, inner_size), (outer_count, inner_count) = self._sizes, self._counts
         lines = [
-            f"first_inner = {block} % {inner_count} * {inner}",
-            f"first_outer = {block} // {inner_count} % {outer_count} * {outer}",
+            f"first_inner = ({block} % {inner_count} * {inner}){wide}",
+            f"first_outer = ({block} // {inner_count} % {outer_count} * {outer}){wide}",
             f"others = ({block} // {inner_count * outer_count}){wide}",
         ]
         tile = f"tl.arange(0, {self.height})[:, None]"
@@ -117,9 +116,7 @@ class TurnedRows:
         outer, inner = self._blocks
         offset = Space((self.group("turned"),)).offset(ops.shape(value), axes)
         tiles.axes[value] = axes
-        kind = ops.element_type(value)
-        stored = "tl.int8" if kind == "i1" else TYPES[kind]
-        whole = f"tl.broadcast_to({tiles.tile(value)}, [{self.height}, 1]).to({stored})"
+        whole = f"tl.broadcast_to({tiles.stored(value)}, [{self.height}, 1])"
         text = f"tl.trans(tl.reshape({whole}, [{outer}, {inner}]))"
         tiles.body.writer.line(f"tl.store({pointer} + {offset}, {text}, mask=turned_mask)")
 

@@ -86,11 +86,12 @@ class ScanTile:
         first = f"{number} * {self.columns}"
         if self.reverse:
             first = f"{total} - ({number} + 1) * {self.columns}"
-        lines.append(f"column = {first} + {local}")
-        if total % self.columns:
-            condition = "column >= 0" if self.reverse else f"column < {total}"
-            lines.append(f"column_mask = {condition}")
-        return lines
+        return [*lines, f"column = {first} + {local}", *self.inside(total, self.columns)]
+
+    def inside(self, total: int, block: int) -> list[str]:
+        """The lines that compute which columns a scan has, in blocks that may not divide it."""
+        condition = "column >= 0" if self.reverse else f"column < {total}"
+        return [f"column_mask = {condition}"] if total % block else []
 
     def reduced(self, tile: str) -> str:
         """The combination of a tile's elements, for each scan."""

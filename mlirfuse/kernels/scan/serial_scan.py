@@ -34,19 +34,13 @@ class SerialScan(BlockScan):
     @property
     def tile(self) -> ScanTile:
         """The tile of a CTA: one element of each scan."""
-        return ScanTile(1, self.config.block_lanes, False, self.analysis.reversed)
+        return ScanTile(1, self.config.block_lanes, False, self.analysis.reversed, self.wide)
 
     def _write_column(self, tiles: Tiles, block: str, row: int) -> None:
         """Writes the index along the scanned dimension of a row of a block."""
-        size, total = self.config.block_columns, self.columns
-        column = f"{block} * {size} + {row}"
-        if self.analysis.reversed:
-            column = f"{total - 1 - row} - {block} * {size}"
-        kind = "tl.int64" if self.wide else "tl.int32"
-        tiles.body.writer.line(f"column = tl.full([1, 1], {column}, {kind})")
-        if total % size:
-            inside = "column >= 0" if self.analysis.reversed else f"column < {total}"
-            tiles.body.writer.line(f"column_mask = {inside}")
+        size, writer = self.config.block_columns, tiles.body.writer
+        writer.write(self.tile.index(f"({block} * {size} + {row})", self.columns))
+        writer.write(self.tile.inside(self.columns, size))
 
     def _rows(self, tiles: Tiles, block: str) -> list[tuple[Demand, str]]:
         """Writes the loads of a block; the elements of each row, and what they are made from."""
