@@ -60,6 +60,42 @@ def test_a_small_m_with_narrow_loads_has_short_blocks(problem, tile):
     assert (found.block_n, found.block_k) == tile
 
 
+@pytest.mark.parametrize(
+    ("sizes", "epilogue", "tiles"),
+    [
+        ((512, 1080, 1080), 21, {(128, 64), (64, 128)}),
+        ((2160, 1024, 256), 21, {(64, 128), (128, 64)}),
+        ((512, 2712, 768), 21, {(128, 128)}),
+        ((1000, 1000, 1000), 0, {(64, 128), (128, 64)}),
+        ((246, 768, 768), 0, {(64, 32)}),
+        ((73, 1536, 768), 21, {(64, 32)}),
+        ((800, 400, 2000), 21, {(64, 64)}),
+    ],
+)
+def test_small_matmuls_are_bound_by_the_l2_cache(sizes, epilogue, tiles):
+    """Small tiles load more; those of one round of CTAs start once."""
+    problem = MatmulProblem(*sizes, 1, epilogue=epilogue, wide_epilogue=epilogue > 0)
+    found = matmul.default_config(problem, HOPPER)
+    assert (found.block_m, found.block_n) in tiles
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "combiners", "block"),
+    [
+        (2000, 17664, "arith.maximumf", 4096),
+        (8000, 5504, "arith.maximumf", 2048),
+        (2000, 16384, "arith.maximumf", 0),  # no masked lanes
+        (16000, 1400, "arith.addf", 0),
+        (3000, 9000, "arith.maximumf arith.minimumf", 0),  # positions
+        (100, 17664, "arith.maximumf", 0),  # too few rows
+    ],
+)
+def test_loops_read_rows_that_would_leave_lanes_idle(rows, columns, combiners, block):
+    """Numbers alone are left of them."""
+    problem = ReductionProblem(rows, columns, combiners, 1, 0)
+    assert reduction.choose_config(problem, HOPPER).block_columns == block
+
+
 def test_tiles_of_a_short_k_have_few_accumulators():
     """And fewer where each element of the result is an access of its own."""
 

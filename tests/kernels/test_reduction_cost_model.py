@@ -205,8 +205,10 @@ def test_few_long_rows(split, interpreter, dtype, shape, offset):
     text = group_norm_text(shape, dtype)
     with ir.Context():
         _, (plan,) = planned(text, "rows")
-        assert [step.program.entry for step in plan.kernels()] == ["reduction_kernel"] * 2
-        assert plan.grid[1].count(()) > 1
+        flat = ["elementwise_kernel"] if shape[-1] % 2 else []
+        found = [step.program.entry for step in plan.kernels()]
+        assert found == ["reduction_kernel"] * 2 + flat
+        assert plan.kernels()[0].grid[1].count(()) > 1
     x, r = draw(shape, dtype, 1, spread=2.0), draw(shape, dtype, 2)
     x = (x + x.dtype.type(offset)).astype(x.dtype)
     gamma, beta = draw(shape[:2], dtype, 3), draw(shape[:2], dtype, 4)

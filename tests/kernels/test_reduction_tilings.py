@@ -106,7 +106,7 @@ def test_longer_rows_are_not_held_in_registers(share, target, most, ctas):
     share(None, targets.parse(target))
     plan = plan_of(softmax_text((1024, most), "f16"))
     assert plan.program.cluster_size == ctas
-    for shape, kernels in (((1024, 8 * most + 1), 1), ((2, 8 * most + 1), 2)):
+    for shape, kernels in (((1024, 8 * most + 8), 1), ((2, 8 * most + 8), 2)):
         plan = plan_of(softmax_text(shape, "f16"))
         entries = [step.program.entry for step in plan.kernels()]
         assert entries == ["reduction_kernel"] * kernels

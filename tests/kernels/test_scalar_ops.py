@@ -238,6 +238,44 @@ def test_tanh_above_one(interpreter, old, new, expected):
 
 
 @needs_triton
+@pytest.mark.parametrize("size", [6.0, 40.0, 200.0])
+def test_tanh_above_one_of_f32(interpreter, size):
+    """As near as one and the tangent of float64, also where both nearly cancel."""
+    text = ABOVE_ONE.replace("f16", "f32")
+    x = np.linspace(-size, size, 128).reshape(8, 16).astype(np.float32)
+    with ir.Context():
+        _, (plan,) = kernel_runner.planned(text, "elementwise")
+        assert "library.tanh(" not in plan.program.source
+    (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
+    wide = 2 / (1 + np.exp(-2 * (x.astype(np.float64) / np.sqrt(2.0))))
+    np.testing.assert_allclose(found.astype(np.float64), wide, rtol=1e-5, atol=1e-37)
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("last", "form"),
+    [
+        ("%s = arith.addf %f, %one : f32", "tl.exp2("),
+        ("%s = arith.addf %one, %f : f32", "tl.exp2("),
+        ("%s = arith.addf %f, %a : f32", "tl.exp("),
+        ("%s = arith.mulf %f, %one : f32", "tl.exp("),
+        ("%t = arith.addf %f, %one : f32\n    %s = arith.mulf %t, %f : f32", "tl.exp("),
+        ("%z = arith.constant 0.0 : f32\n    %s = arith.addf %f, %z : f32", "tl.exp("),
+    ],
+)
+def test_exponentials_beside_which_a_constant_is_added_lose_no_number(interpreter, last, form):
+    """Subnormal results are zero where a sum with a constant does not tell them from it."""
+    text = ABOVE_ONE.replace("f16", "f32").replace("math.tanh %d", "math.exp %a")
+    text = text.replace("%s = arith.addf %f, %one : f32", last)
+    x = np.linspace(-100, 5, 128).reshape(8, 16).astype(np.float32)
+    with ir.Context():
+        _, (plan,) = kernel_runner.planned(text, "elementwise")
+        assert form in plan.program.source
+    (found,) = run(interpreter, text, "elementwise", [x], [(8, 16)])
+    assert np.isfinite(found).all()
+
+
+@needs_triton
 @pytest.mark.parametrize(
     ("old", "new", "kept"),
     [

@@ -116,6 +116,8 @@ def scalar_expression(
             form = SHORT_OF_TILES.get(op.name, form)
     elif large and kind == "f32" and not gluon:
         form = OF_LARGE_TILES.get(op.name, form)
+    if op.name == "math.exp" and kind == "f32" and _loses_subnormal(op):
+        form = SHORT[op.name]
     if op.name == "math.roundeven" and narrow:
         form = SHORT_ROUND
     # Numbers of f16 are normal in f32, and so are their inverses.
@@ -141,9 +143,14 @@ def _comparison(
     return form.format(*(operands if signed else (unsigned(o, source, types) for o in operands)))
 
 
-def plus_one_operand(op: ir.Operation) -> ir.Operation | None:
-    """The op of `ABOVE` to which an op adds one; None for other ops."""
-    if op.name != "arith.addf":
+def plus_one_operand(op: ir.Operation, *, short: bool) -> ir.Operation | None:
+    """The op of `ABOVE` to which an op adds one; None for other ops.
+
+    Args:
+      op: the op.
+      short: whether it is computed in f32 for fewer bits; one of f32 is computed in f32 anyway.
+    """
+    if op.name != "arith.addf" or not (short or str(op.results[0].type) == "f32"):
         return None
     first, second = op.operands
     for value, other in ((first, second), (second, first)):
@@ -151,6 +158,20 @@ def plus_one_operand(op: ir.Operation) -> ir.Operation | None:
         if inner is not None and inner.name in ABOVE and ops.constant(other) == 1.0:
             return inner
     return None
+
+
+def _loses_subnormal(op: ir.Operation) -> bool:
+    """Whether users of a number of f32 add constants to it, beside which a subnormal one is zero.
+
+    So the exponential of a sigmoid needs no scaling, which takes three of five instructions: Triton
+    computes `exp2` without subnormal results, and `exp` with them.
+    """
+    users = [use.owner.operation for use in op.results[0].uses]
+    return bool(users) and all(
+        user.name == "arith.addf"
+        and any(abs(ops.constant(v) or 0.0) >= _SMALLEST for v in user.operands)
+        for user in users
+    )
 
 
 def constant_divisor(op: ir.Operation) -> float | None:
@@ -192,13 +213,14 @@ def _least(value: ir.Value) -> float:
     return -math.inf
 
 
-def is_folded(op: ir.Operation) -> bool:
-    """Whether an op is computed only as a part of its users."""
-    users = [use.owner.operation for use in op.results[0].uses]
+def is_folded(op: ir.Operation, *, short: bool) -> bool:
+    """Whether an op is computed only as a part of its users; arguments as `plus_one_operand`."""
     if op.name in ABOVE:
-        found = [plus_one_operand(user) for user in users]
+        users = [use.owner.operation for use in op.results[0].uses]
+        found = [plus_one_operand(user, short=short) for user in users]
         return bool(found) and all(inner is not None and inner == op for inner in found)
-    if op.name == "math.sqrt":
+    if op.name == "math.sqrt" and short:
+        users = [use.owner.operation for use in op.results[0].uses]
         return bool(users) and all(
             constant_divisor(user) is not None and user.operands[0] != op.results[0]
             for user in users

@@ -31,7 +31,7 @@ FLOAT: Mapping[str, str] = {
     "math.ceil": "tl.ceil({0})",
     "math.clampf": f"tl.minimum(tl.maximum({{0}}, {{1}}, {_NAN}), {{2}}, {_NAN})",
     "math.cos": "tl.cos({0})",
-    "math.erf": "tl.erf({0})",
+    "math.erf": "library.erf({0})",
     "math.exp": "tl.exp({0})",
     "math.exp2": "tl.exp2({0})",
     "math.floor": "tl.floor({0})",

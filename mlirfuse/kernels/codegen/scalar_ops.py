@@ -152,7 +152,7 @@ class Body:
             ):
                 continue
             short = self._is_short(op, rounded)
-            if short and is_folded(op):
+            if is_folded(op, short=short):
                 continue
             if op.name == "linalg.index":
                 text = loop_index(op.attributes["dim"].value)
@@ -167,7 +167,7 @@ class Body:
                 read(op.results[0])
             elif op.name in ("math.fpowi", "math.ipowi"):
                 known[op.results[0]] = self._power(op, [read(v) for v in op.operands])
-            elif short and (inner := plus_one_operand(op)) is not None:
+            elif (inner := plus_one_operand(op, short=short)) is not None:
                 form = ABOVE[inner.name]
                 known[op.results[0]] = self.name(form.format(read(inner.operands[0])))
             elif short and (number := constant_divisor(op)) is not None:

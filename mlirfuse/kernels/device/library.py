@@ -4,6 +4,15 @@ import triton
 import triton.language as tl
 from triton.language.extra import libdevice
 
+from mlirfuse.kernels.device.exponentials import (
+    erf,
+    expm1,
+    quotient,
+    short_erf,
+    short_expm1,
+    short_tanh,
+    tanh,
+)
 from mlirfuse.kernels.device.logarithms import (
     log1p,
     short_log,
@@ -21,15 +30,22 @@ from mlirfuse.kernels.device.sines import (
 )
 
 __all__ = [
+    "erf",
+    "expm1",
     "half_cos",
     "half_sin",
     "log1p",
+    "quotient",
     "short_cos",
+    "short_erf",
+    "short_expm1",
     "short_log",
     "short_log1p",
     "short_log2",
     "short_log10",
     "short_sin",
+    "short_tanh",
+    "tanh",
     "tile_cos",
     "tile_sin",
 ]
@@ -75,16 +91,6 @@ def lesser(a, b):
 def product(a, b):
     """The product of two numbers."""
     return a * b
-
-
-@triton.jit
-def quotient(x, y):
-    """The quotient of f32, wrong by two units in the last place, as Triton's `/` is.
-
-    A divisor of a size from 2^126 on counts as infinite, a subnormal one as zero: Triton's takes
-    six instructions more to scale them.
-    """
-    return libdevice.fast_dividef(x, y)
 
 
 @triton.jit
@@ -157,56 +163,6 @@ def packed(x, reduced):
         is_pure=True,
         pack=2,
     )
-
-
-@triton.jit
-def tanh(x):
-    """Hyperbolic tangent of f32: by exponentials, and by its series near zero."""
-    power = tl.exp(2.0 * tl.minimum(tl.abs(x), 16.0))
-    far = 1.0 - quotient(2.0, power + 1.0)
-    square = x * x
-    series = -17.0 / 315.0 + square * (62.0 / 2835.0)
-    near = x + x * square * (-1.0 / 3.0 + square * (2.0 / 15.0 + square * series))
-    result = tl.where(tl.abs(x) < 0.25, near, tl.where(x < 0.0, -far, far))
-    return tl.where(x == x, result, x)
-
-
-@triton.jit
-def short_tanh(x):
-    """Hyperbolic tangent of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most."""
-    far = 1.0 - quotient(2.0, tl.exp2(x * 2.8853900817779268) + 1.0)
-    near = x - x * x * x * (1.0 / 3.0)
-    return tl.where(tl.abs(x) < 0.04, near, far)
-
-
-@triton.jit
-def short_erf(x):
-    """Error function of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most.
-
-    A polynomial in the square with the least relative error up to 3.3: all of its operations are
-    additions and multiplications, which have the most execution units. Above 3.3 the last value
-    times x is above 1, and erf is 1 exactly: a GELU far below zero is zero.
-    """
-    square = tl.minimum(x * x, 10.89) * 0.18365472910927458 - 1.0
-    sums = 0.004008698742836714 * square - 0.00975095760077238
-    sums = sums * square + 0.010420424863696098
-    sums = sums * square - 0.017297806218266487
-    sums = sums * square + 0.03707379475235939
-    sums = sums * square - 0.059597503393888474
-    sums = sums * square + 0.08398158848285675
-    sums = sums * square - 0.11437901109457016
-    sums = sums * square + 0.1520829200744629
-    sums = sums * square - 0.21164724230766296
-    sums = sums * square + 0.428135484457016
-    value = tl.maximum(x * sums, -1.0, propagate_nan=tl.PropagateNan.ALL)
-    return tl.minimum(value, 1.0, propagate_nan=tl.PropagateNan.ALL)
-
-
-@triton.jit
-def short_expm1(x):
-    """Exponential less one, of f32, to be rounded to f16 or bf16: wrong by 1e-5 of it, at most."""
-    near = x * (1.0 + x * (0.5 + x * (1.0 / 6.0)))
-    return tl.where(tl.abs(x) < 0.01, near, tl.exp2(x * 1.4426950408889634) - 1.0)
 
 
 @triton.jit
@@ -301,12 +257,6 @@ def cosh(x):
 def erfc(x):
     """Complement of the error function."""
     return libdevice.erfc(x)
-
-
-@triton.jit
-def expm1(x):
-    """Exponential less one."""
-    return libdevice.expm1(x)
 
 
 @triton.jit

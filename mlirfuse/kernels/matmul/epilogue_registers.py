@@ -20,6 +20,8 @@ accumulators.
 from __future__ import annotations
 
 from mlirfuse import cost
+from mlirfuse.builders.numbers import HALVES
+from mlirfuse.kernels.codegen.instructions import instructions as scalar_instructions
 from mlirfuse.kernels.matmul.analysis import OPERAND_BITS, MatmulAnalysis
 from mlirfuse.kernels.matmul.cost_model import vector_bytes
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
@@ -33,26 +35,38 @@ a comparison behind 6x1216x8192x416 f16 took 124 us in tiles of 128x128, and 98 
 MAX_TENSORS = 2
 """Tensors of the result's size that are too many in any epilogue."""
 
-SPECIAL_INSTRUCTIONS = 16
-"""Instructions of a function such as a logarithm, a division or a root; an estimate."""
-
-LONG_EPILOGUE = 32
-"""Instructions of an epilogue that spill, of operands of 16 bits: those of two functions. Tiles of
-f32 have half of the accumulators anyway."""
+FUNCTION_OPS, LONG_EPILOGUE = 16, 32
+"""Ops that a function, a division or a root counts as, and ops of an epilogue that spill, of
+operands of 16 bits: two functions. Tiles of f32 have half of the accumulators anyway."""
 
 
 def instructions(analysis: MatmulAnalysis) -> int:
     """Instructions of the epilogue of a region for each element of the contraction."""
     elements = max(1, ops.num_elements(analysis.contraction.results[0]))
+    short = all(ops.element_type(value) in HALVES for value in analysis.results)
+    return (
+        sum(
+            ops.num_elements(op.results[0]) * scalar_instructions(op, short=short)
+            for op in analysis.epilogue
+            if op.results and ops.is_generic(op)
+        )
+        // elements
+    )
+
+
+def _is_long(analysis: MatmulAnalysis) -> bool:
+    """Whether an epilogue has two functions, or as many other ops."""
+    elements = max(1, ops.num_elements(analysis.contraction.results[0]))
     parts = [cost.computation(op) for op in analysis.epilogue]
-    return sum(part.vector + SPECIAL_INSTRUCTIONS * part.special for part in parts) // elements
+    counted = sum(part.vector + FUNCTION_OPS * part.special for part in parts)
+    return counted // elements >= LONG_EPILOGUE
 
 
 def has_wide_epilogue(analysis: MatmulAnalysis) -> bool:
     """Whether the epilogue of a region needs half of the registers, and its time counts."""
     if analysis.k >= MAX_SPILLING_K:
         return False
-    if OPERAND_BITS[analysis.operand_type] == 16 and instructions(analysis) >= LONG_EPILOGUE:
+    if OPERAND_BITS[analysis.operand_type] == 16 and _is_long(analysis):
         return True
     own = {value for op in analysis.epilogue for value in op.results}
     own |= set(analysis.contraction.results)

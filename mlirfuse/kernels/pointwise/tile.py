@@ -13,6 +13,10 @@ and takes 27.6.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.demand_writer import Demand
@@ -48,9 +52,25 @@ took 75 us by columns first, and 55 by rows first; eight that share 21 MB 116, o
 bytes."""
 
 
-def plan(analysis: PointwiseAnalysis, config: PointwiseConfig, target: Target) -> Plan | NoMatch:
-    """Plans the kernel of a region, or the reason why there is none."""
-    return attempted(lambda: _planned(analysis, config, target), SHARED)
+def plan(
+    analysis: PointwiseAnalysis,
+    config: PointwiseConfig,
+    target: Target,
+    scratch: Mapping[ir.Value, str] = MappingProxyType({}),
+) -> Plan | NoMatch:
+    """Plans the kernel of a region, or the reason why there is none.
+
+    Args:
+      analysis: the region.
+      config: the tiles.
+      target: the target.
+      scratch: tensors that a kernel before it stores -> their names, its first arguments.
+    """
+    made = attempted(lambda: _planned(analysis, config, target, scratch), SHARED)
+    if isinstance(made, NoMatch):
+        return made
+    operands = tuple(value for value in made.operands if value not in scratch)
+    return dataclasses.replace(made, operands=operands)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,13 +135,19 @@ class _Grid:
         )
 
 
-def _planned(analysis: PointwiseAnalysis, config: PointwiseConfig, target: Target) -> Plan:
+def _planned(
+    analysis: PointwiseAnalysis,
+    config: PointwiseConfig,
+    target: Target,
+    scratch: Mapping[ir.Value, str],
+) -> Plan:
     gpu = gpu_of(target)
     nest = analysis.nest.sharing_a_large_operand(gpu.l2_bytes // SHARED_L2)
     analysis = dataclasses.replace(analysis, nest=nest)
     grid = _grid(analysis, config, config.num_warps * gpu.warp_size)
     space = grid.space()
     tiles = _tiles(analysis, space, wide=grid.wide)
+    tiles.operands.update(scratch)
     writer = tiles.body.writer
     writer.write(_indices(grid))
     if grid.splits_vectors:

@@ -49,6 +49,8 @@ class ReductionAnalysis:
       row_results: results that have the rows and the columns.
       contiguous_rows: adjacent rows that are adjacent in memory, too: the product of the row sizes
         behind the last column in memory; 1 where a column is innermost.
+      contiguous_columns: columns of a row that are adjacent in memory, likewise; 1 where a row is
+        innermost.
       turned: whether columns are innermost in memory, but rows in a result; or rows are innermost,
         but columns in a tensor.
     """
@@ -62,6 +64,7 @@ class ReductionAnalysis:
     row_operands: frozenset[ir.Value]
     row_results: tuple[ir.Value, ...]
     contiguous_rows: int
+    contiguous_columns: int
     turned: bool
 
     def accumulator(self, op: ir.Operation) -> str:
@@ -144,7 +147,7 @@ def _analyzed(
         raise Unsupported("a result that no op of the region computes")
     row_results = tuple(_row_results(loops, results))
     columns: list[Axis] = [(COLUMN, n) for n in range(len(column_sizes))]
-    contiguous = _contiguous_rows(loops, row_sizes, column_sizes)
+    contiguous = _contiguous(loops, ROW, row_sizes, column_sizes)
     return ReductionAnalysis(
         tuple(group),
         {op: row_reductions.read(op, loops[op], columns) for op in reductions},
@@ -155,9 +158,10 @@ def _analyzed(
         frozenset(_row_operands(loops)),
         row_results,
         contiguous,
+        _contiguous(loops, COLUMN, row_sizes, column_sizes),
         any(_is_innermost(loops, value, row_sizes) for value in row_results)
         if contiguous == 1
-        else 1 in _runs_of_rows(loops, stored, row_sizes, column_sizes),
+        else 1 in _runs(loops, stored, ROW, row_sizes, column_sizes),
     )
 
 
@@ -247,36 +251,38 @@ def _in_memory(
     return order if None not in sizes and sorted(order) == list(kept) else kept
 
 
-def _contiguous_rows(
+def _contiguous(
     loops: Mapping[ir.Operation, Sequence[Axis]],
+    kind: int,
     row_sizes: Sequence[int | None],
     column_sizes: Sequence[int],
 ) -> int:
-    """Rows that are adjacent in the memory of most tensors with rows and columns."""
+    """Rows, or columns, that are adjacent in the memory of most tensors with rows and columns."""
     maps = [(op, index_map) for op in loops for index_map in ops.indexing_maps(op)]
-    found = _runs_of_rows(loops, maps, row_sizes, column_sizes)
+    found = _runs(loops, maps, kind, row_sizes, column_sizes)
     return max(set(found), key=found.count, default=1)
 
 
-def _runs_of_rows(
+def _runs(
     loops: Mapping[ir.Operation, Sequence[Axis]],
     maps: Iterable[tuple[ir.Operation, ops.IndexMap | None]],
+    kind: int,
     row_sizes: Sequence[int | None],
     column_sizes: Sequence[int],
 ) -> list[int]:
-    """Rows that are adjacent in the memory of each tensor with rows and columns."""
-    all_axes = _all_axes(loops)
+    """Rows, or columns, that are adjacent in the memory of each tensor with rows and columns."""
+    all_axes, other = _all_axes(loops), COLUMN if kind == ROW else ROW
     found: list[int] = []
     for op, index_map in maps:
         if not _has_rows(loops[op], index_map, all_axes):
             continue
         count = 1
         for loop in reversed(index_map or ()):
-            group, axis = (COLUMN, 0) if loop is None else loops[op][loop]
+            group, axis = (other, 0) if loop is None else loops[op][loop]
             size = (row_sizes if group == ROW else column_sizes)[axis]
-            if group == COLUMN and size != 1:
+            if group == other and size != 1:
                 break
-            count *= size or 1 if group == ROW else 1
+            count *= size or 1 if group == kind else 1
         found.append(count)
     return found
 

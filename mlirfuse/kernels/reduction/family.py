@@ -30,7 +30,7 @@ def _plan(
     if chosen.block_columns == 1 and chosen.splits == 1:
         return attempted(lambda: columns_in_threads.plan(analysis, chosen), SHARED)
     if chosen.block_columns:
-        return attempted(lambda: looped.plan(analysis, chosen), SHARED)
+        return attempted(lambda: looped.plan(analysis, chosen, target), SHARED)
     refusal = rows_in_registers.can_run(analysis, chosen, target)
     if refusal is not None:
         return refusal

@@ -28,6 +28,7 @@ from mlirfuse.kernels.reduction.strategies import (
     has_cluster_forms,
     loop_config,
     other_config,
+    streamed_config,
 )
 from mlirfuse.targets.base import GpuDevice, Target
 
@@ -122,12 +123,12 @@ def choose_config(problem: ReductionProblem, target: Target) -> ReductionConfig:
 def _other_config(problem: ReductionProblem, target: Target) -> ReductionConfig | None:
     """The configuration of a problem that is not one of rows in registers; None where it is.
 
-    A row of which only numbers are left need not be held: where registers do not hold it, a loop
-    reads it as fast as memory allows. One with results of its columns is read twice by loops, and
-    held where that takes less time.
+    A row of which only numbers are left need not be held: where registers do not hold it, or would
+    hold it in few of their lanes, a loop reads it as fast as memory allows. One with results of its
+    columns is read twice by loops, and held where that takes less time.
     """
     if holds_numbers(problem):
-        return None
+        return streamed_config(problem, gpu_of(target))
     found = other_config(problem, target)
     if found is not None or problem.columns <= MIN_SPLIT_COLUMNS:
         return found

@@ -18,18 +18,21 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
+from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.reduction.analysis import ROW, ReductionAnalysis
+from mlirfuse.kernels.reduction.flat_results import flat_results
 from mlirfuse.kernels.reduction.looped_kernel import ENTRY, LoopedKernel
 from mlirfuse.kernels.reduction.partial_results import Split
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionConfig
-from mlirfuse.kernels.reduction.region_problem import problem_of
+from mlirfuse.kernels.reduction.region_problem import is_unaligned, problem_of
 from mlirfuse.kernels.reduction.row_tiles import LANES
 from mlirfuse.structured.ir import ops
+from mlirfuse.targets.base import Target
 
 COMBINE_WARPS = 4
 """Warps of the kernel that combines the partial results of splits and has no columns."""
@@ -54,7 +57,7 @@ _SCRATCH = {
 """Accumulator -> element type of scratch, and its pointer."""
 
 
-def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
+def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -> Plan | NoMatch:
     """Plans one kernel, or one for each level of reductions where CTAs share rows.
 
     Raises:
@@ -65,7 +68,7 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig) -> Plan:
         height = min(config.block_rows, power_of_two(analysis.rows))
         config = dataclasses.replace(config, block_rows=height)
     if config.splits > 1 and not analysis.num_dynamic:
-        return _split_plan(analysis, levels, config)
+        return _split_plan(analysis, levels, config, target)
     rows, step, each = config.block_rows, config.block_columns, _each(config)
     kernel = LoopedKernel(analysis, levels, rows, step, each=each)
     kernel.write_indices()
@@ -102,7 +105,9 @@ def _note(analysis: ReductionAnalysis, config: ReductionConfig) -> str:
     )
 
 
-def _split_plan(analysis: ReductionAnalysis, levels: Levels, config: ReductionConfig) -> Plan:
+def _split_plan(
+    analysis: ReductionAnalysis, levels: Levels, config: ReductionConfig, target: Target
+) -> Plan | NoMatch:
     """The kernels of all levels, the last of which writes the results."""
     step = config.block_columns
     chunk = -(-analysis.columns // (config.splits * step)) * step
@@ -112,16 +117,22 @@ def _split_plan(analysis: ReductionAnalysis, levels: Levels, config: ReductionCo
         before = _partial(analysis, levels, config, split, level, before)
     assert before is not None
     stored = [value for level in range(levels.depth + 1) for value in levels.stored(level)]
+    problem = problem_of(analysis)
+    flat = flat_results(analysis, levels) if stored and is_unaligned(analysis) else None
     rows, warps = config.block_rows, config.num_warps
-    if not stored:
+    alone = not stored or flat is not None
+    if alone:
         parts = power_of_two(split.count)
         rows = min(power_of_two(analysis.rows), max(COMBINED_ROWS, MAX_COMBINED // parts))
         warps = max(COMBINE_WARPS, rows * parts // COMBINED_PER_WARP)
     each = _each(config)
-    kernel = LoopedKernel(analysis, levels, rows, step, split if stored else None, each=each)
+    kernel = LoopedKernel(analysis, levels, rows, step, None if alone else split, each=each)
     kernel.write_indices(backwards=True)
-    kernel.needed = levels.needed([v.owner.operation for v in analysis.results], levels.depth)
+    values = analysis.results if flat is None else flat.of_rows
+    kernel.needed = levels.needed([v.owner.operation for v in values], levels.depth)
     kernel.combine_partials(levels.depth, split)
+    if flat is not None:
+        return flat.plan(flat.before(kernel, before, warps), problem, target)
     if stored:
         kernel.store_columns(levels.pass_of([], stored))
     kernel.store_rows(once=bool(stored))
@@ -133,7 +144,7 @@ def _split_plan(analysis: ReductionAnalysis, levels: Levels, config: ReductionCo
         tuple(kernel.tiles.operands),
         analysis.results,
         grid,
-        problem=problem_of(analysis),
+        problem=problem,
         before=before,
     )
 

@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.codegen.combiners import Combiner, combined_with_init, neutral_tile
-from mlirfuse.kernels.codegen.element_types import HIDING
+from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Plan, Program
@@ -145,11 +145,14 @@ class LoopedKernel:
             elif op in self.needed:
                 self.tiles.elementwise(op)
 
-    def _loops(self, *, backwards: bool = False) -> Iterator[tuple[str, Space]]:
+    def _loops(
+        self, *, backwards: bool = False, unrolled: bool = False
+    ) -> Iterator[tuple[str, Space]]:
         """The loops over whole tiles, and over the last, partial one.
 
         Args:
           backwards: whether the loops begin with the last columns.
+          unrolled: whether an iteration has two tiles, so that the loads of both are in flight.
         """
         columns, step = self.analysis.columns, self._block_columns
         full = columns // step * step
@@ -162,7 +165,8 @@ class LoopedKernel:
             bounds = f"{first}, {end}, {step}"
             if backwards:
                 bounds = f"{end} - {step}, {first} - {step}, -{step}"
-            found.append((f"for start in tl.range({bounds}):", self._whole))
+            unroll = ", loop_unroll_factor=2" if unrolled else ""
+            found.append((f"for start in tl.range({bounds}{unroll}):", self._whole))
         if full < columns:
             begin = str(full) if self._split is None else f"tl.maximum({first}, {full})"
             found.append((f"for start in tl.range({begin}, {last}, {step}):", self._masked))
@@ -201,7 +205,10 @@ class LoopedKernel:
                 self.parts[op] = no_moments(self.writer, shape, shifts[op])
             else:
                 self.parts[op] = no_exponentials(self.writer, shape)
-        for header, space in self._loops():
+        # On an H200 the variance of 58 million bf16 took 38.8 us with one tile at a time, and 33.5
+        # with two; sums, maxima and positions take as long.
+        several = any(isinstance(self.parts[op], Moments) for op in centered)
+        for header, space in self._loops(unrolled=several):
             with self._columns(header, space):
                 self._write_columns(each)
                 for op, name in names.items():
@@ -401,8 +408,7 @@ class LoopedKernel:
     ) -> Program:
         """The program, when all is written."""
         given = [] if before is None else before.scratch_types
-        pointers = {"f32": "*fp32", "i32": "*i32", "i64": "*i64"}
-        every = [*((f"s{n}", pointers[kind]) for n, kind in enumerate(given)), *arguments]
+        every = [*((f"s{n}", POINTERS[kind]) for n, kind in enumerate(given)), *arguments]
         lines = self.writer.lines
         text = text_of(ENTRY, every, lines, f"Columns of {self.analysis.columns}, in parts.")
         return Program(ENTRY, text, tuple(every), num_warps, 1)

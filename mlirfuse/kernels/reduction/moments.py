@@ -46,7 +46,7 @@ class Moments:
           before: values that each part has so far, as a number.
           mask: the parts that a value is added to; empty for all.
         """
-        share = writer.name(f"1.0 / ({before} + 1.0)")
+        share = writer.name(f"library.quotient(1.0, {before} + 1.0)")
         text = f"{value} - {self.shift} - {self.mean}"
         delta = writer.name(f"tl.where({mask}, {text}, 0.0)" if mask else text)
         writer.line(f"{self.squares} += {delta} * ({before} * {share}) * {delta}")

@@ -54,7 +54,7 @@ class Levels:
         self.of_op: dict[ir.Operation, int] = {}
         owners = {value: op for op in analysis.group for value in op.results}
         self._producers = {
-            op: [owners[v] for v in _read(op) if v in owners] for op in analysis.group
+            op: [owners[v] for v in read_operands(op) if v in owners] for op in analysis.group
         }
         self.centered: dict[ir.Operation, Centered] = {}
         self._centers: dict[ir.Operation, list[ir.Operation]] = {}
@@ -149,7 +149,7 @@ class Levels:
         return [op for op in self.analysis.group if op in needed]
 
 
-def _read(op: ir.Operation) -> list[ir.Value]:
+def read_operands(op: ir.Operation) -> list[ir.Value]:
     """The operands of an op that its body reads."""
     arguments = ops.body(op).arguments
     pairs = zip(op.operands, arguments, strict=True)

@@ -27,6 +27,8 @@ class ReductionProblem(Problem):
         but columns in a tensor.
       heavy: whether rows that take all threads of a CTA have a long function, or an operand that
         has some of their dimensions alone, as the weights of a group norm.
+      scattered: whether a row is several runs of columns in memory that are no whole vectors, as a
+        channel of images of 111x111 is.
     """
 
     rows: int
@@ -40,6 +42,7 @@ class ReductionProblem(Problem):
     passes: int = 1
     turned: bool = False
     heavy: bool = False
+    scattered: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("rows", "columns")
 

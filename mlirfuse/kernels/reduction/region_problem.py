@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from mlirfuse.kernels.codegen.iteration_space import UNKNOWN_ROWS
 from mlirfuse.kernels.codegen.scalar_ops import LONG_FUNCTIONS
+from mlirfuse.kernels.configs.device import SECTOR_BITS
+from mlirfuse.kernels.matmul.cost_model import vector_bytes
+from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
 from mlirfuse.kernels.reduction.analysis import COLUMN, ReductionAnalysis
 from mlirfuse.kernels.reduction.distribution import MAX_COLUMNS
 from mlirfuse.kernels.reduction.passes_over_columns import Levels
@@ -15,21 +18,34 @@ from mlirfuse.structured.ir import ops
 def problem_of(analysis: ReductionAnalysis) -> ReductionProblem:
     """The problem of a region; dynamic rows count as `UNKNOWN_ROWS`."""
     combiners = sorted(each.combine.name for each in analysis.reductions.values())
-    written = [ops.element_bits(value) for value in analysis.row_results]
-    read = [ops.element_bits(value) for value in analysis.row_operands]
+    several = analysis.contiguous_rows == 1 and analysis.contiguous_columns < analysis.columns
     return ReductionProblem(
         UNKNOWN_ROWS if analysis.num_dynamic else analysis.rows,
         analysis.columns,
         " ".join(combiners),
-        len(read),
-        len(written),
-        8 in written,
+        len(analysis.row_operands),
+        len(analysis.row_results),
+        8 in map(ops.element_bits, analysis.row_results),
         analysis.contiguous_rows,
-        operand_bits=32 if max([*read, *written], default=0) > 16 else 16,
+        operand_bits=_operand_bits(analysis),
         passes=Levels(analysis).depth,
         turned=analysis.turned,
         heavy=analysis.columns > MAX_COLUMNS // 2 and _is_heavy(analysis),
+        scattered=several and is_unaligned(analysis),
     )
+
+
+def is_unaligned(analysis: ReductionAnalysis) -> bool:
+    """Whether runs of contiguous rows are no whole sectors, or those of columns no vectors."""
+    bits = _operand_bits(analysis)
+    if analysis.contiguous_rows > 1:
+        return analysis.contiguous_rows * bits % SECTOR_BITS != 0
+    return vector_bytes(analysis.contiguous_columns, bits) < VECTOR_BYTES
+
+
+def _operand_bits(analysis: ReductionAnalysis) -> int:
+    values = (*analysis.row_operands, *analysis.row_results)
+    return 32 if max(map(ops.element_bits, values), default=0) > 16 else 16
 
 
 def _is_heavy(analysis: ReductionAnalysis) -> bool:
