@@ -80,6 +80,21 @@ def test_small_matmuls_are_bound_by_the_l2_cache(sizes, epilogue, tiles):
 
 
 @pytest.mark.parametrize(
+    ("sizes", "warps"),
+    [((745, 512, 4096, 2), 8), ((512, 1080, 1080, 1), 8), ((2160, 1024, 256, 1), 4)],
+)
+def test_two_warpgroups_compute_the_epilogue_of_a_lone_cta(sizes, warps):
+    problem = MatmulProblem(*sizes, epilogue=30, wide_epilogue=True)
+    assert matmul.default_config(problem, HOPPER).num_warps == warps
+
+
+def test_few_warps_scan_a_block_with_many_masked_columns():
+    found = [scan.choose_config(ScanProblem(9000, n, 1), HOPPER) for n in (1100, 2048)]
+    assert [config.num_warps for config in found] == [2, 4]
+    assert {config.block_columns for config in found} == {2048}
+
+
+@pytest.mark.parametrize(
     ("rows", "columns", "combiners", "block"),
     [
         (2000, 17664, "arith.maximumf", 4096),

@@ -16,7 +16,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.codegen.combiners import combined_with_init
-from mlirfuse.kernels.codegen.element_types import HIDING
+from mlirfuse.kernels.codegen.element_types import HIDING, WIDE
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space, power_of_two
 from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.codegen.tile_writer import Launch, written_axes
@@ -25,7 +25,7 @@ from mlirfuse.kernels.reduction.analysis import COLUMN, ROW, ReductionAnalysis
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
-from mlirfuse.kernels.reduction.row_tiles import RowTiles, computed_types
+from mlirfuse.kernels.reduction.row_tiles import RowTiles, compares_values
 from mlirfuse.kernels.reduction.turned_rows import TurnedRows, turned_rows
 from mlirfuse.structured.ir import ops
 
@@ -86,7 +86,8 @@ def _columns(analysis: ReductionAnalysis, blocks: RowBlocks | TurnedRows) -> Seq
     short = all(ops.element_type(value) in HIDING for value in analysis.results)
     for column in range(analysis.columns):
         space = Space((blocks.group(), Group(f"column_{column}", analysis.column_sizes)))
-        tiles = RowTiles(space, analysis.loops, computed_types(analysis), short=short)
+        tiles = RowTiles(space, analysis.loops, WIDE, short=short)
+        tiles.rounds = compares_values(analysis)
         if found:
             tiles.operands, tiles.axes = found[0].operands, found[0].axes
             tiles.body.writer = found[0].body.writer

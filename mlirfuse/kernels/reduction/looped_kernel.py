@@ -15,7 +15,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen import row_reductions
 from mlirfuse.kernels.codegen.combiners import Combiner, combined_with_init, neutral_tile
-from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS
+from mlirfuse.kernels.codegen.element_types import HIDING, POINTERS, WIDE
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.plan import Plan, Program
@@ -27,7 +27,7 @@ from mlirfuse.kernels.reduction.moments import Moments, no_moments
 from mlirfuse.kernels.reduction.partial_results import PartialResults, Parts, Split
 from mlirfuse.kernels.reduction.passes_over_columns import Centered, Levels, Pass
 from mlirfuse.kernels.reduction.row_blocks import row_blocks
-from mlirfuse.kernels.reduction.row_tiles import RowTiles, columns_of_tile, computed_types
+from mlirfuse.kernels.reduction.row_tiles import RowTiles, columns_of_tile, compares_values
 from mlirfuse.structured.ir import ops
 
 ENTRY = "reduction_kernel"
@@ -107,9 +107,10 @@ class LoopedKernel:
         self.tiles = LoopTiles(
             self._whole,
             analysis.loops,
-            computed_types(analysis),
+            WIDE,
             short=all(ops.element_type(v) in HIDING for v in analysis.results),
         )
+        self.tiles.rounds = compares_values(analysis)
         self.writer = self.tiles.body.writer
 
     @property

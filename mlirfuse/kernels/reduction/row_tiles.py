@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from mlirfuse.kernels.codegen.element_types import TYPES, WIDE
+from iree.compiler import ir
+
+from mlirfuse.builders.numbers import HALVES
+from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.iteration_space import Axis, Group
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES
@@ -17,6 +20,15 @@ LANES = 32
 
 MIN_RUN = 4
 """Elements of a run, at least."""
+
+EXACT = frozenset(
+    (
+        *("linalg.yield", "linalg.index", "math.absf"),
+        *(f"arith.{name}" for name in ("cmpf", "cmpi", "constant", "negf", "select")),
+        *(f"arith.{name}f" for name in ("maximum", "maxnum", "minimum", "minnum")),
+    )
+)
+"""Scalar ops whose results need no rounding where their operands are rounded."""
 
 
 def columns_of_tile(
@@ -43,25 +55,36 @@ def columns_of_tile(
     return Group("column", analysis.column_sizes, mask, run=run, starts=starts)
 
 
-def computed_types(analysis: ReductionAnalysis) -> Mapping[str, str]:
-    """The types in which a kernel computes: f32 for floats of 16 bits.
+def compares_values(analysis: ReductionAnalysis) -> bool:
+    """Whether a region compares computed values with each other, as `argmax` does.
 
-    They are rounded after each op where the region compares computed values with each other, as
-    `argmax` does, which has the first of those that are equal when they are rounded.
+    It has the first of those that are equal when they are rounded to the type in memory.
     """
     names = {name for op in analysis.group for name in ops.scalar_names(op)}
-    return TYPES if "linalg.index" in names else WIDE
+    return "linalg.index" in names
 
 
 class RowTiles(Tiles):
-    """The tiles of a kernel of rows.
+    """The tiles of a kernel of rows, computed in f32 where they are floats of 16 bits.
 
     Attributes:
       evict_first: whether the L2 evicts loaded rows first.
+      rounds: whether the result of each op is rounded. One op of PyTorch is one of the region, and
+        PyTorch rounds its result alone: a sigmoid of bf16 whose exponential is rounded, too, is one
+        from 5.5 on, and PyTorch's from 6.2 on.
     """
 
     evict_first = False
+    rounds = False
 
     def policy(self, axes: Sequence[Axis | None]) -> str:
         """The cache policy of loads of a tensor with these axes, as an argument."""
         return ", eviction_policy='evict_first'" if self.evict_first and spans_rows(axes) else ""
+
+    def define(self, value: ir.Value, name: str) -> None:
+        """Sets the tile of a value inside the region, rounded to its type where that is asked."""
+        kind = ops.element_type(value)
+        exact = EXACT.issuperset(ops.scalar_names(value.owner.operation))
+        if self.rounds and kind in HALVES and self.body.types[kind] != TYPES[kind] and not exact:
+            name = self.body.name(f"{name}.to({TYPES[kind]}).to({self.body.types[kind]})")
+        super().define(value, name)

@@ -12,7 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen import row_reductions
-from mlirfuse.kernels.codegen.element_types import HIDING, TYPES
+from mlirfuse.kernels.codegen.element_types import HIDING, TYPES, WIDE
 from mlirfuse.kernels.codegen.iteration_space import (
     MAX_INDEX,
     UNKNOWN_ROWS,
@@ -35,7 +35,7 @@ from mlirfuse.kernels.reduction.heuristics import has_clusters, leaves_half_of_s
 from mlirfuse.kernels.reduction.problem import ReductionConfig, ReductionProblem
 from mlirfuse.kernels.reduction.region_problem import problem_of
 from mlirfuse.kernels.reduction.row_blocks import RowBlocks, row_blocks
-from mlirfuse.kernels.reduction.row_tiles import RowTiles, columns_of_tile, computed_types
+from mlirfuse.kernels.reduction.row_tiles import RowTiles, columns_of_tile, compares_values
 from mlirfuse.kernels.reduction.schedule import late_order
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
@@ -79,13 +79,15 @@ def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -
     cluster = Cluster(distribution.cluster_size) if distribution.cluster_size > 1 else None
     # As many threads as a CTA may have get 32 registers each where an SM holds two CTAs. On an H100
     # a batch norm of 26x96x64x64 f16 with a residual took 30.9 us so, and 43.4 in f32 with 44.
+    compares = compares_values(analysis)
+    narrow = (packed or threads >= MAX_THREADS_PER_CTA) and not compares
     tiles = _HeldTiles(
         _space(analysis, blocks, distribution, cluster, threads),
         analysis.loops,
-        TYPES if packed or threads >= MAX_THREADS_PER_CTA else computed_types(analysis),
+        TYPES if narrow else WIDE,
         short=all(ops.element_type(v) in HIDING for v in analysis.results),
     )
-    tiles.evict_first = config.evict_first
+    tiles.evict_first, tiles.rounds = config.evict_first, compares
     _write_indices(tiles, blocks, distribution, cluster)
     elements = distribution.rows * distribution.columns
     late = packed or elements >= REGISTER_PRESSURE * threads
