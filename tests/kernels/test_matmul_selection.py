@@ -74,7 +74,7 @@ def test_the_model_overrules_a_measurement_of_another_problem(monkeypatch):
     monkeypatch.setattr(lookup, "_built_in_entries", lambda *_: ())
     sizes, small = (768, 768, 3072, 1), MatmulConfig(64, 64, 128, 4, 6)
     computed = heuristics.default_config(MatmulProblem(*sizes), HOPPER)
-        assert {computed.block_m, computed.block_n} == {64, 128}
+    assert {computed.block_m, computed.block_n} == {64, 128}
     assert _chosen(sizes, ((640, 768, 3072, 1), small)) == computed
     assert _chosen(sizes, (sizes, small)) == small
 
