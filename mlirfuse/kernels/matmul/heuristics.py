@@ -33,12 +33,15 @@ from mlirfuse.kernels.matmul.problem import (
     MatmulConfig,
     MatmulProblem,
 )
+from mlirfuse.kernels.matmul.stages import (
+    MAX_ACCUMULATORS_PER_THREAD,
+    shared_stages,
+    shares_sm,
+    stages_that_fit,
+)
 from mlirfuse.targets.base import Target
 
 C = TypeVar("C", bound=MatmulConfig)
-
-MAX_ACCUMULATORS_PER_THREAD = 128
-"""Accumulators of a thread at most, of its 255 registers."""
 
 SHORT_K = 64
 """K up to which the epilogue takes longer than the products; half of the accumulators leave its
@@ -55,9 +58,6 @@ MIN_LONG_SPLIT_K = 1024
 """The same where small tiles fill the device without a split, which then allows larger ones: on an
 H200 304x5000x704 f16 took 20.7 us in tiles of 64 by 32, and 10.8 in four parts of tiles of 64 by
 128; 1000x8192x1000 59 in those of 64 by 128, and 39 in four parts of those of 128 by 256."""
-
-MAX_SHARING_CTAS, MIN_SHARED_STAGES = 3, 3
-"""CTAs that share an SM at most where they are all of its CTAs, and stages that each then has."""
 
 MIN_SAVED, MIN_SAVED_OF_16 = 0.2, 0.25
 """Share of the modelled time that one more kernel has to save: the model's error, an estimate. Of
@@ -235,7 +235,7 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfi
     if problem.m == 1 or fills_device(num_ctas(problem, config), target):
         return [config]
     wider = MatmulConfig(MIN_DOT_M, 64, 2 * _BLOCK_BYTES * 8 // problem.operand_bits, 4, 2)
-    num_stages = min(4, max(2, _stages(wider, problem, target)))
+    num_stages = min(4, max(2, stages_that_fit(wider, problem, target)))
     return [config, dataclasses.replace(wider, num_stages=num_stages)]
 
 
@@ -315,9 +315,9 @@ def _small_m_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     block_k = (512 if split_k > 1 else 256) * 16 // max(16, problem.operand_bits)
     block_k = min(block_k, max(64, power_of_two(problem.k)))
     config = MatmulConfig(MIN_DOT_M, block_n, block_k, num_warps, 2, split_k=split_k)
-    while config.block_k > 64 and _stages(config, problem, target) < 3:
+    while config.block_k > 64 and stages_that_fit(config, problem, target) < 3:
         config = dataclasses.replace(config, block_k=config.block_k // 2)
-    num_stages = min(4, max(2, _stages(config, problem, target)))
+    num_stages = min(4, max(2, stages_that_fit(config, problem, target)))
     return dataclasses.replace(config, num_stages=num_stages)
 
 
@@ -341,12 +341,12 @@ def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfi
         block_k = min(block_k, max(smallest_k, power_of_two(problem.k)))
         tile = MatmulConfig(block_m, block_n, block_k, num_warps, 2)
         while tile.block_k > smallest_k and (
-            _stages(tile, problem, target) < 3 or _masks_much(tile, problem)
+            stages_that_fit(tile, problem, target) < 3 or _masks_much(tile, problem)
         ):
             tile = dataclasses.replace(tile, block_k=tile.block_k // 2)
-        num_stages = _stages(tile, problem, target)
-        if _shares_sm(tile, problem, target):
-            num_stages = min(num_stages, _shared_stages(tile, problem, target))
+        num_stages = stages_that_fit(tile, problem, target)
+        if shares_sm(tile, problem, target):
+            num_stages = min(num_stages, shared_stages(tile, problem, target))
         smallest = block_m == 64 and block_n * accumulators <= 32
         fits = elements // (num_warps * warp_size) <= max_accumulators(problem)
         if smallest or (fits and num_stages >= 2):
@@ -367,46 +367,6 @@ def _masks_much(config: MatmulConfig, problem: MatmulProblem) -> bool:
     """Whether the last of few blocks of K has half of its elements or fewer."""
     blocks = -(-problem.k // config.block_k)
     return 1 < blocks <= FEW_BLOCKS and 2 * (blocks * config.block_k - problem.k) >= config.block_k
-
-
-def _stages(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
-    """Stages that fit in two thirds of the shared memory; the rest is for layout conversions.
-
-    Of f32 the parts of a block of B are in shared memory, too, where warpgroups read them.
-    """
-    split = 0
-    if problem.operand_bits == 32 and uses_warpgroups(config.block_m, config.num_warps, target):
-        split = 8 * config.block_n * problem.accumulators * config.block_k
-    room = gpu_of(target).shared_memory_per_cta * 2 // 3 - split
-    return room // stage_bytes(config, problem)
-
-
-def _shares_sm(config: MatmulConfig, problem: MatmulProblem, target: Target) -> bool:
-    """Whether an SM has two CTAs or more, by their number and their registers.
-
-    Of f32 it was not measured: the parts of its products need registers of their own.
-    """
-    gpu = gpu_of(target)
-    elements = config.block_m * config.block_n * problem.accumulators
-    few = 2 * elements <= MAX_ACCUMULATORS_PER_THREAD * config.num_warps * gpu.warp_size
-    return few and problem.operand_bits == 16 and num_ctas(problem, config) > gpu.num_sms
-
-
-def _shared_stages(config: MatmulConfig, problem: MatmulProblem, target: Target) -> int:
-    """Stages of two CTAs that share an SM: one computes its epilogue while the other one loads.
-
-    On an H100 `mish(x @ w)` of 8192x512x512 f16 took 31 us in tiles of 64x128 with six stages, and
-    20 with four, of which two CTAs have room; a product of 2048x2048x2048 took 28.5 us in tiles of
-    128x128 with four stages, and 26.2 with three. Where three CTAs of each SM are all there are,
-    none starts late: on an H200 8x59x1280x4456 f16 took 33.0 us in tiles of 64x128 with four
-    stages, and 30.2 with three.
-    """
-    gpu, bytes_of_stage = gpu_of(target), stage_bytes(config, problem)
-    stages = gpu.shared_memory_per_sm // 2 // bytes_of_stage
-    if 2 * gpu.num_sms < num_ctas(problem, config) <= MAX_SHARING_CTAS * gpu.num_sms:
-        shared = gpu.shared_memory_per_sm // MAX_SHARING_CTAS // bytes_of_stage
-        return shared if shared >= MIN_SHARED_STAGES else stages
-    return stages
 
 
 def _short_gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:

@@ -10,12 +10,7 @@ from collections.abc import Iterator
 
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.matmul import persistent_sm90
-from mlirfuse.kernels.matmul.heuristics import (
-    MAX_ACCUMULATORS_PER_THREAD,
-    MAX_STAGES,
-    default_config,
-    streaming_config,
-)
+from mlirfuse.kernels.matmul.heuristics import MAX_STAGES, default_config, streaming_config
 from mlirfuse.kernels.matmul.problem import (
     MAX_BUCKETED_M,
     MAX_STREAMED_M,
@@ -23,6 +18,7 @@ from mlirfuse.kernels.matmul.problem import (
     MatmulConfig,
     MatmulProblem,
 )
+from mlirfuse.kernels.matmul.stages import MAX_ACCUMULATORS_PER_THREAD
 from mlirfuse.kernels.matmul.tile_shapes import block_n_each
 from mlirfuse.targets.base import Target
 
