@@ -29,6 +29,10 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
         True,
         "let callers of programs on the CPU wait as threads of batches",
     ),
+    "huge_pages": (
+        True,
+        "move packed weights on the CPU to huge pages of memory when a program is loaded",
+    ),
     "inline_calls": (True, "call small programs on the CPU on one thread where that is faster"),
     "guard": (True, "check shapes, types and sizes of the arguments of a call"),
     "kernels": (
@@ -44,8 +48,8 @@ FEATURES: Mapping[str, tuple[bool, str]] = {
 """Code generation features: name -> (on by default, summary)."""
 
 OWN_FEATURES = (
-    *("batch_scheduling", "cuda_graph", "fallback", "guard", "inline_calls", "kernels"),
-    *("sample_loop",),
+    *("batch_scheduling", "cuda_graph", "fallback", "guard", "huge_pages", "inline_calls"),
+    *("kernels", "sample_loop"),
 )
 """Features of ours and not of a code generator: every target has them."""
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mlirfuse.core import MlirfuseError, UsageError
-from mlirfuse.runtime import arrays
+from mlirfuse.runtime import arrays, huge_pages
 from mlirfuse.runtime.abi import DECLARATION, scalar_types
 from mlirfuse.runtime.arrays import Kind
 from mlirfuse.runtime.devices import first_line, open_device
@@ -79,15 +79,18 @@ class Session:
             manifest.source, self.device, level=level, detached=manifest.report.detached
         )
         instance = rt.VmInstance()
+        wanted = manifest.device.startswith("local-")
+        wanted = wanted and not manifest.report.disables(huge_pages.FEATURE)
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)
             modules = [rt.create_hal_module(instance, self.device, debug_sink=debug_sink)]
             if archives:
                 modules.append(parameters_module(instance, archives))
             # Initializers allocate the constants.
-            self._context = with_room(
-                self.device, lambda: rt.VmContext(instance, [*modules, module])
-            )
+            with huge_pages.of_new_memory(wanted=wanted):
+                self._context = with_room(
+                    self.device, lambda: rt.VmContext(instance, [*modules, module])
+                )
             self._function = module.lookup_function(manifest.function)
             if self._function is None:
                 raise ValueError(f"it has no function '{manifest.function}'")
