@@ -33,7 +33,8 @@ _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divf", "divsi", "divui", "remf", "remsi", "remui")
 )
 
-_FREE = frozenset({"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf"})
+FREE = frozenset({"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf"})
+"""Scalar ops that count as nothing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -299,7 +300,7 @@ def computation(op: ir.Operation) -> Work:
         return Work(0, matrix=2 * count, kind=ops.element_type(op.operands[0]), parallel=parallel)
     names = ops.scalar_names(op)
     special = sum(map(_is_special, names))
-    plain = sum(name not in _FREE for name in names) - special + names.count("math.fma")
+    plain = sum(name not in FREE for name in names) - special + names.count("math.fma")
     return Work(0, vector=count * plain, special=count * special, parallel=parallel)
 
 

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 
 from iree.compiler import ir
 
+from mlirfuse.cost import FREE
 from mlirfuse.kernels.codegen.scalar_expressions import constant_divisor
 from mlirfuse.structured.ir import ops
-
-_FREE = frozenset({"linalg.yield", "linalg.index", "arith.constant", "arith.extf", "arith.truncf"})
 
 _OF_FUNCTIONS: Mapping[str, tuple[int, int]] = {
     "arith.divf": (2, 9),
@@ -53,7 +52,7 @@ def instructions(op: ir.Operation, *, short: bool) -> int:
 
 
 def _of(op: ir.Operation, short: bool) -> int:
-    if op.name in _FREE:
+    if op.name in FREE:
         return 0
     if op.name in _OF_FUNCTIONS and constant_divisor(op) is None:
         return _OF_FUNCTIONS[op.name][0 if short else 1]

@@ -100,7 +100,8 @@ OF_LARGE_TILES: Mapping[str, str] = {
 ABOVE: Mapping[str, str] = {
     "math.tanh": "library.quotient(2.0, tl.exp2({0} * -2.8853900817779268) + 1.0)"
 }
-"""The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum."""
+"""The same of their sum with one, which needs no care near zero: wrong by 1e-6 of the sum, and by
+1e-5 of one that is nearly zero, where the sum itself has no correct digit in f32."""
 
 QUOTIENT = "library.quotient({0}, {1})"
 """`arith.divf` by numbers that are normal in f32, and have normal inverses or count as infinite."""

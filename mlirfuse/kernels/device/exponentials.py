@@ -27,7 +27,7 @@ def expm1(x):
 
     By a polynomial up to 0.5, fitted to the relative error. Beyond it the difference is wrong by as
     much as the exponential, which is wrong by the rounding of x times the binary logarithm of e.
-    That of libdevice takes 25 instructions on an H200, this one 13.
+    That of libdevice takes 25 instructions on an H200, this one 11.
     """
     if x.dtype == tl.float32:
         sums = tl.fma(x, 0.00019849803356919438, 0.001399617874994874)
@@ -49,7 +49,11 @@ def short_expm1(x):
 
 @triton.jit
 def tanh(x):
-    """Hyperbolic tangent of f32: by an exponential, and by a polynomial near zero."""
+    """Hyperbolic tangent of f32, wrong by 1e-6 of it at most.
+
+    By an exponential, and up to 0.35 by a polynomial that is fitted to the relative error: 12
+    instructions on an H200.
+    """
     far = 1.0 - quotient(2.0, tl.exp2(x * (2.0 * LOG2_E)) + 1.0)
     square = x * x
     sums = tl.fma(square, -0.04914845898747444, 0.1329982429742813)
@@ -72,7 +76,7 @@ def erf(x):
 
     A quotient of polynomials in the square, fitted to the relative error up to 3.925, from which on
     the nearest number of f32 is one. libdevice's chooses between two polynomials, coefficient by
-    coefficient: 28 instructions on an H200, 17 here.
+    coefficient: 28 instructions on an H200, 18 here.
     """
     if x.dtype == tl.float32:
         square = x * x

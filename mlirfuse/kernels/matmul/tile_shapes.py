@@ -40,10 +40,9 @@ warps, and 1049 in those of 32 by 64."""
 
 TWO_WARPGROUPS, LEAST_SHARE = (128, 64, 8), 4
 """The same of 16 bits where one SM of so many has one at least, and none has two, so that two
-warpgroups compute its epilogue. On an
-H200 two products of 745x512x4096 bf16 with a sine and a SwiGLU took 26.7 us by one warpgroup and
-20.3 by two, 512x1080x1080 f16 with GELU 11.1 and 10.4, 300x1500x700 9.3 and 8.4; where SMs have
-several, 2160x1024x256, 8.1 and 8.6."""
+warpgroups compute its epilogue. On an H200 two products of 745x512x4096 bf16 with a sine and a
+SwiGLU took 26.7 us by one warpgroup and 20.3 by two, 512x1080x1080 f16 with GELU 11.1 and 10.4,
+300x1500x700 9.3 and 8.4; where SMs have several, 2160x1024x256, 8.1 and 8.6."""
 
 WHOLE_ROWS = (16, 32, 64, 128)
 """M of tiles that have all of N."""

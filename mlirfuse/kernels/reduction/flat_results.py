@@ -25,6 +25,7 @@ from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
 from mlirfuse.kernels.reduction.looped_kernel import LoopedKernel
 from mlirfuse.kernels.reduction.passes_over_columns import Levels, read_operands
 from mlirfuse.kernels.reduction.problem import ReductionProblem
+from mlirfuse.kernels.reduction.row_tiles import compares_values
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
@@ -75,17 +76,17 @@ class FlatResults:
         config = heuristics.choose_config(pointwise.problem_of(self.results), target)
         scratch = {value: f"s{number}" for number, value in enumerate(self.of_rows)}
         made = tile.plan(self.results, config, target, scratch)
-        return (
-            made
-            if isinstance(made, NoMatch)
-            else dataclasses.replace(made, before=before, problem=problem)
-        )
+        if isinstance(made, NoMatch):
+            return made
+        return dataclasses.replace(made, before=before, problem=problem)
 
 
 def flat_results(analysis: ReductionAnalysis, levels: Levels) -> FlatResults | None:
     """The results of a region in the order of memory; None where a kernel cannot have them so."""
     stored = [value for value in analysis.results if levels.has_columns(value.owner.operation)]
-    if analysis.num_dynamic or analysis.turned or len(stored) < len(analysis.results):
+    if analysis.num_dynamic or analysis.turned or compares_values(analysis):
+        return None
+    if not stored or len(stored) < len(analysis.results):
         return None
     group = levels.columns_for([value.owner.operation for value in stored])
     made = {value for op in analysis.group for value in op.results}

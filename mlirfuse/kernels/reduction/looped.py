@@ -17,6 +17,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from collections.abc import Sequence
+
+from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.element_types import POINTERS
@@ -57,7 +60,7 @@ _SCRATCH = {
 """Accumulator -> element type of scratch, and its pointer."""
 
 
-def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -> Plan | NoMatch:
+def plan(analysis: ReductionAnalysis, config: ReductionConfig, target: Target) -> Plan:
     """Plans one kernel, or one for each level of reductions where CTAs share rows.
 
     Raises:
@@ -107,32 +110,23 @@ def _note(analysis: ReductionAnalysis, config: ReductionConfig) -> str:
 
 def _split_plan(
     analysis: ReductionAnalysis, levels: Levels, config: ReductionConfig, target: Target
-) -> Plan | NoMatch:
+) -> Plan:
     """The kernels of all levels, the last of which writes the results."""
-    step = config.block_columns
+    step, problem = config.block_columns, problem_of(analysis)
     chunk = -(-analysis.columns // (config.splits * step)) * step
     split = Split(-(-analysis.columns // chunk), chunk)
     before = None
     for level in range(1, levels.depth + 1):
         before = _partial(analysis, levels, config, split, level, before)
     assert before is not None
-    stored = [value for level in range(levels.depth + 1) for value in levels.stored(level)]
-    problem = problem_of(analysis)
-    flat = flat_results(analysis, levels) if stored and is_unaligned(analysis) else None
-    rows, warps = config.block_rows, config.num_warps
-    alone = not stored or flat is not None
-    if alone:
-        parts = power_of_two(split.count)
-        rows = min(power_of_two(analysis.rows), max(COMBINED_ROWS, MAX_COMBINED // parts))
-        warps = max(COMBINE_WARPS, rows * parts // COMBINED_PER_WARP)
-    each = _each(config)
-    kernel = LoopedKernel(analysis, levels, rows, step, None if alone else split, each=each)
-    kernel.write_indices(backwards=True)
-    values = analysis.results if flat is None else flat.of_rows
-    kernel.needed = levels.needed([v.owner.operation for v in values], levels.depth)
-    kernel.combine_partials(levels.depth, split)
+    flat = flat_results(analysis, levels) if is_unaligned(analysis) else None
     if flat is not None:
-        return flat.plan(flat.before(kernel, before, warps), problem, target)
+        kernel, warps = _combining(analysis, levels, config, split, flat.of_rows, alone=True)
+        made = flat.plan(flat.before(kernel, before, warps), problem, target)
+        if not isinstance(made, NoMatch):
+            return made
+    stored = [value for level in range(levels.depth + 1) for value in levels.stored(level)]
+    kernel, warps = _combining(analysis, levels, config, split, analysis.results, alone=not stored)
     if stored:
         kernel.store_columns(levels.pass_of([], stored))
     kernel.store_rows(once=bool(stored))
@@ -147,6 +141,44 @@ def _split_plan(
         problem=problem,
         before=before,
     )
+
+
+def _combining(
+    analysis: ReductionAnalysis,
+    levels: Levels,
+    config: ReductionConfig,
+    split: Split,
+    values: Sequence[ir.Value],
+    *,
+    alone: bool,
+) -> tuple[LoopedKernel, int]:
+    """A kernel that has combined the parts of rows, and its warps.
+
+    Args:
+      analysis: the region.
+      levels: the levels of its values.
+      config: the tiles.
+      split: the columns of the CTAs that have stored parts.
+      values: what it computes.
+      alone: whether these are values of rows alone, and the kernel has no columns.
+    """
+    rows, warps = config.block_rows, config.num_warps
+    if alone:
+        parts = power_of_two(split.count)
+        rows = min(power_of_two(analysis.rows), max(COMBINED_ROWS, MAX_COMBINED // parts))
+        warps = max(COMBINE_WARPS, rows * parts // COMBINED_PER_WARP)
+    kernel = LoopedKernel(
+        analysis,
+        levels,
+        rows,
+        config.block_columns,
+        None if alone else split,
+        each=_each(config),
+    )
+    kernel.write_indices(backwards=True)
+    kernel.needed = levels.needed([v.owner.operation for v in values], levels.depth)
+    kernel.combine_partials(levels.depth, split)
+    return kernel, warps
 
 
 def _partial(
