@@ -79,7 +79,8 @@ class Session:
             manifest.source, self.device, level=level, detached=manifest.report.detached
         )
         instance = rt.VmInstance()
-        wanted = manifest.device.startswith("local-")
+        large = bool(archives) or len(image.data) >= huge_pages.LEAST
+        wanted = large and manifest.device.startswith("local-")
         wanted = wanted and not manifest.report.disables(huge_pages.FEATURE)
         try:
             module = rt.VmModule.wrap_buffer(instance, image.data)

@@ -119,10 +119,15 @@ def test_a_program_asks_for_them(monkeypatch, disabled):
         return real(wanted=wanted)
 
     monkeypatch.setattr(huge_pages, "of_new_memory", noted)
+    monkeypatch.setattr(huge_pages, "LEAST", 1024)  # less than the file of a program has
     module = mlirfuse.compile(TEXT, target="cpu", disable_feature=disabled)
     x = np.ones((4, 4), np.float32)
     np.testing.assert_array_equal(module(x), x + x)
     assert asked == [not disabled]
+    monkeypatch.undo()
+    monkeypatch.setattr(huge_pages, "of_new_memory", noted)
+    np.testing.assert_array_equal(mlirfuse.compile(TEXT, target="cpu")(x), x + x)
+    assert asked == [not disabled, False]
 
 
 @pytest.mark.skipif(huge_pages._madvise() is None, reason="the system has no huge pages")

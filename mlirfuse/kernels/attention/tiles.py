@@ -150,7 +150,7 @@ def attention_program(
       gluon: whether the lines are Gluon's.
     """
     arguments = [(f"s{n}", "*fp32") for n in range(scratch)]
-    arguments += [(name, POINTERS[ops.element_type(x)]) for x, name in tiles.operands.items()]
+    arguments += tiles.pointer_arguments(())
     arguments += [(f"y{n}", kind) for n, kind in enumerate(results)]
     arguments += [(name, "i32") for name in dynamic]
     lines = tiles.body.writer.lines

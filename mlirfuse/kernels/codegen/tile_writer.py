@@ -370,6 +370,11 @@ class Tiles:
             raise Unsupported(f"a result of type {result.type}")
         return f"{self._inside[result]}.to({'tl.int8' if kind == 'i1' else TYPES[kind]})"
 
+    def pointer_arguments(self, results: Sequence[ir.Value]) -> list[tuple[str, str]]:
+        """Names and types of the arguments that point to the operands, and to these results."""
+        named = [*self.operands.items(), *((v, f"y{n}") for n, v in enumerate(results))]
+        return [(name, POINTERS[ops.element_type(value)]) for value, name in named]
+
     def plan(
         self,
         entry: str,
@@ -405,9 +410,7 @@ class Tiles:
         names = [SIZE] if len(sizes) == 1 else [f"{SIZE}_{n}" for n in range(len(sizes))]
         if len(names) > 1:
             lines = [f"{SIZE} = {' * '.join(names)}", *lines]
-        arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in self.operands.items()]
-        arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(results)]
-        arguments += [(name, "i32") for name in names]
+        arguments = [*self.pointer_arguments(results), *((name, "i32") for name in names)]
         source = (text or text_of)(entry, arguments, lines, note)
         program = Program(
             entry,

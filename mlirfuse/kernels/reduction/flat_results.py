@@ -17,7 +17,6 @@ import dataclasses
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.plan import Extent, Plan
 from mlirfuse.kernels.pointwise import analysis as pointwise
 from mlirfuse.kernels.pointwise import heuristics, tile
@@ -52,12 +51,9 @@ class FlatResults:
         """
         for number, value in enumerate(self.of_rows):
             kernel.tiles.store(f"y{number}", value, kernel.tiles.written_axes(value))
-        operands = kernel.tiles.operands
-        arguments = [(name, _pointer(v)) for v, name in operands.items()]
-        arguments += [(f"y{number}", _pointer(v)) for number, v in enumerate(self.of_rows)]
         return Plan(
-            kernel.program(arguments, warps, parts),
-            tuple(operands),
+            kernel.program(kernel.tiles.pointer_arguments(self.of_rows), warps, parts),
+            tuple(kernel.tiles.operands),
             (),
             (kernel.blocks.extent(), Extent(1), Extent(1)),
             scratch=tuple(tuple(Extent(n or 1) for n in ops.shape(v)) for v in self.of_rows),
@@ -97,7 +93,3 @@ def flat_results(analysis: ReductionAnalysis, levels: Levels) -> FlatResults | N
     if found is None or isinstance(found, NoMatch) or found.nest.transposed:
         return None
     return FlatResults(found, of_rows)
-
-
-def _pointer(value: ir.Value) -> str:
-    return POINTERS[ops.element_type(value)]

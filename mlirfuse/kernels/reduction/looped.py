@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse.core import NoMatch
-from mlirfuse.kernels.codegen.element_types import POINTERS
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.plan import Extent, Plan
@@ -34,7 +33,6 @@ from mlirfuse.kernels.reduction.passes_over_columns import Levels
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.kernels.reduction.region_problem import is_unaligned, problem_of
 from mlirfuse.kernels.reduction.row_tiles import LANES
-from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import Target
 
 COMBINE_WARPS = 4
@@ -130,8 +128,7 @@ def _split_plan(
     if stored:
         kernel.store_columns(levels.pass_of([], stored))
     kernel.store_rows(once=bool(stored))
-    arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in kernel.tiles.operands.items()]
-    arguments += [(f"y{n}", POINTERS[ops.element_type(v)]) for n, v in enumerate(analysis.results)]
+    arguments = kernel.tiles.pointer_arguments(analysis.results)
     grid = kernel.blocks.extent(), Extent(split.count if stored else 1), Extent(1)
     return Plan(
         kernel.program(arguments, warps, before),
@@ -222,9 +219,8 @@ def _partial(
     for number in range(1, level):
         for op in levels.reductions(number):
             store(kernel.combined[op], analysis.accumulator(op), once=True)
-    arguments = [(name, POINTERS[ops.element_type(v)]) for v, name in kernel.tiles.operands.items()]
     return Plan(
-        kernel.program([*arguments, *names], config.num_warps, before),
+        kernel.program([*kernel.tiles.pointer_arguments(()), *names], config.num_warps, before),
         tuple(kernel.tiles.operands),
         (),
         (kernel.blocks.extent(), Extent(split.count), Extent(1)),
