@@ -190,6 +190,13 @@ def test_errors(ours, exact, right):
     assert bool((error <= 1.0).all()) is right
 
 
+def test_half_of_the_least_f16_may_be_rounded_up():
+    exact = torch.tensor([2.98032e-08], dtype=torch.double)
+    found = torch.tensor([5.96046e-08], dtype=torch.half)
+    assert program.error_of(found, exact, 1e-2) <= 1.0
+    assert program.error_of(2 * found, exact, 1e-2) > 1.0
+
+
 def test_masks_and_special_rows_are_there():
     case = forms.case("boolean_attention_0", 0)
     mask = make_arguments(case, {}, "cpu")[3]

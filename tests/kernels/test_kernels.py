@@ -2,6 +2,7 @@
 
 import functools
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -140,6 +141,20 @@ def test_whole_numbers_of_a_byte(interpreter):
         (found,) = run(interpreter, text, "elementwise", [x.astype(NUMPY[dtype])], [x.shape])
         kept = x.astype(NUMPY[dtype]).astype(np.float64)
         assert (found == np.clip(np.round(kept), low, high)).all(), (dtype, found)
+
+
+@needs_triton
+def test_bytes_in_shared_memory_are_of_integers():
+    """ptxas converts a float of which the last byte is stored: all of them were 255."""
+    f = Function("main", (139, 99))
+    x, g, scale = f.argument((0, 1), "f16"), f.argument((1,), "f16"), f.argument((1,), "f32")
+    text = f.finish(quantized(f, rms_norm(f, x, (1,), g, "f32"), scale, None))
+    with ir.Context():
+        _, (plan,) = planned(text, "rows")
+    code = triton_compiler.build(plan.program, TARGET.arch).code.decode()
+    stored = re.findall(r"st\.shared\.b8\s+\[.*\], (%\w+);", code)
+    assert stored
+    assert {*stored}.isdisjoint(re.findall(r"\.f32\s+(%\w+),", code))
 
 
 @needs_triton

@@ -135,6 +135,8 @@ def grouped_convolution(chance: Chance) -> Work:
     inner = chance.pick(1, 1, 3, 5, 6, 8, 10, 16, 17) if rank < 3 else chance.pick(2, 3, 4, 5, 8)
     outer = chance.pick(1, 1, 2, 5, 8, 10, 16, 20) if rank < 3 else chance.pick(3, 4, 6, 8)
     size, stride, dilation = chance.pick(1, 3, 3, 5), chance.pick(1, 1, 2), chance.pick(1, 1, 2)
+    if inner == 1:
+        size = max(size, 2)  # With one tap of one channel it is no sum.
     # A window fits into the smallest image, and there are at least two output columns.
     limit = {1: 400, 2: 40, 3: 14}[rank]
     shape = [chance.size(limit, 11) for _ in range(rank)]

@@ -262,7 +262,8 @@ def compared(found: Sequence[Tensor], expected: Sequence[Tensor], case: Case) ->
     """The maximum error over the tolerance, and a message; an empty one if it is at most 1.
 
     The tolerance of an element is relative to its magnitude plus the root mean square of all, since
-    the largest element of a softmax or a norm does not bound the others' errors.
+    the largest element of a softmax or a norm does not bound the others' errors; it is at least the
+    distance of subnormal numbers.
     """
     if len(found) != len(expected):
         return math.inf, f"{len(found)} results; expected {len(expected)}"
@@ -286,11 +287,14 @@ def compared(found: Sequence[Tensor], expected: Sequence[Tensor], case: Case) ->
 
 def error_of(ours: Tensor, exact: Tensor, tolerance: float, step: float = 0.0) -> Tensor:
     """Error of each element over its tolerance; infinite where only one value is finite or NaN."""
-    ours, exact = ours.double().reshape(-1), exact.reshape(-1)
+    kind, ours, exact = ours.dtype, ours.double().reshape(-1), exact.reshape(-1)
     finite = torch.isfinite(exact)
     kept = torch.where(finite, exact, 0.0)
     rms = (kept.square().sum() / finite.sum().clamp(min=1)).sqrt()
-    allowed = tolerance * (kept.abs() + rms) + step + torch.finfo(torch.float32).tiny
+    least = torch.finfo(torch.float32).tiny
+    if kind.is_floating_point:
+        least = max(least, torch.finfo(kind).tiny * torch.finfo(kind).eps)
+    allowed = tolerance * (kept.abs() + rms) + step + least
     error = (ours - exact).abs() / allowed
     same = (ours == exact) | (ours.isnan() & exact.isnan())
     error = torch.where(finite & torch.isfinite(ours), error, torch.inf)

@@ -133,10 +133,12 @@ def short_round(x):
 def byte(x, low: tl.constexpr, high: tl.constexpr):
     """The nearest whole number within the bounds, which are those of an i8 or nearer; half to even.
 
-    It is the last bits of a sum of f32 from 2^23 to 2^24, which holds no fractions.
+    It is the last bits of a sum of f32 from 2^23 to 2^24, which holds no fractions. An integer
+    operation follows: where nothing is between the sum and a store of its last byte to shared
+    memory, ptxas 12.8 and that of driver 580 convert the float to a byte, which is 255.
     """
     kept = tl.minimum(tl.maximum(x, low), high).to(tl.float32)
-    return (kept + 12582912.0).to(tl.int32, bitcast=True).to(tl.int8)
+    return ((kept + 12582914.0).to(tl.int32, bitcast=True) - 2).to(tl.int8)
 
 
 @triton.jit
