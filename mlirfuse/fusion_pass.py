@@ -122,6 +122,8 @@ class GroupRules:
         The last argument is True for a value with users outside, which becomes a result.
       admits: refusal of ops, in block order, as one group; None when they are allowed.
       needs: predicate that one op of every group fulfills; other groups belong to other passes.
+      plans: refusal of one kernel for ops, in block order; None when it can be planned. With it a
+        group takes at once all that it alone uses, where kernels are built.
     """
 
     roots: tuple[str, ...]
@@ -129,6 +131,7 @@ class GroupRules:
     joins: Callable[[ir.Operation, ir.Operation, ir.Value, bool], NoMatch | None]
     admits: Callable[[list[ir.Operation]], NoMatch | None] = _admit_all
     needs: Callable[[ir.Operation], bool] = _any_op
+    plans: Callable[[list[ir.Operation], Target], NoMatch | None] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,9 @@ dispatch by an op that widens.
 On a CPU ops whose one result is read transposed by one elementwise op are left to IREE, which fuses
 all of them with that op: the group would write the result.
 
+For a kernel a group also takes at once all ops that it alone uses, through one another, where each
+pair of them would have too many results, or booleans with other users.
+
 The only user of a contraction, a convolution or a pooling stays with it: IREE fuses it as their
 epilogue. A producer or user of a reduction in no group stays with the reduction. Bodies of
 arithmetic only; any shape and element type. Numerics: exact.
@@ -28,6 +31,7 @@ from iree.compiler import ir
 
 from mlirfuse.builders import fuse
 from mlirfuse.core import FusionPass, GroupRules, Match, NoMatch, PassContext, Reason
+from mlirfuse.kernels.pointwise import profitability
 from mlirfuse.structured.ir import fusable_neighbors, ops
 from mlirfuse.structured.recognize import counted_loops
 
@@ -124,7 +128,13 @@ PASS = FusionPass(
     name="elementwise_fusion",
     summary="Chains and trees of elementwise ops in one dispatch",
     roots=("linalg.generic",),
-    rules=GroupRules(roots=("linalg.generic",), takes=takes, joins=joins, admits=admits),
+    rules=GroupRules(
+        roots=("linalg.generic",),
+        takes=takes,
+        joins=joins,
+        admits=admits,
+        plans=profitability.refusal,
+    ),
     profitable=profitable,
     rewrite=fuse,
     source="loop fusion",

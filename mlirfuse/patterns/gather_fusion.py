@@ -12,7 +12,8 @@ elementwise epilogue, as long as only its last op has users elsewhere. A gather 
 transpose is left to IREE, which moves the transpose (one dispatch less). Sizes static or dynamic;
 any element type. Numerics: exact.
 
-Where the result goes into one reduction alone, a kernel computes both (`axis_reduction_fusion`).
+Where the result goes into one reduction alone, a kernel computes both (`axis_reduction_fusion`);
+so does it where concatenations alone read the result (`movement_fusion`).
 
 The ops around a gather must not be a group without it: IREE, left alone, makes one dispatch of the
 whole chain; `elementwise_fusion`, which groups arithmetic only, made two of it.
@@ -27,6 +28,7 @@ from mlirfuse.builders import form_region, reshape_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.reduction import grouping
+from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import gathers
 
 
@@ -38,9 +40,24 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if found is None or isinstance(found, NoMatch):
         return found
     last = found.ops[-1].results[0]
-    if triton_compiler.supports(ctx.target) and grouping.is_read_by_reduction_alone(last):
-        return None  # `axis_reduction_fusion` takes both.
+    if triton_compiler.supports(ctx.target):
+        if grouping.is_read_by_reduction_alone(last):
+            return None  # `axis_reduction_fusion` takes both.
+        if all(_concatenates(user, last) for user in ops.users(last)):
+            return None  # `movement_fusion` takes both.
     return Match(root, tuple(found.ops), found)
+
+
+def _concatenates(user: ir.Operation, part: ir.Value) -> bool:
+    """Whether an op concatenates a part with others, in a tensor that is empty before."""
+    if user.name == "tensor.concat":
+        return True
+    if user.name != "tensor.insert_slice" or user.operands[0] != part:
+        return False
+    whole = ops.defining_op(user.operands[1])
+    while whole is not None and whole.name == "tensor.insert_slice":
+        whole = ops.defining_op(whole.operands[1])
+    return whole is not None and whole.name == "tensor.empty"
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

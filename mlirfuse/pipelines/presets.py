@@ -67,6 +67,8 @@ DEFAULT: tuple[str, ...] = (
     "group_norm_fusion",
     # Before patterns that know the ops behind an op by the ways in which they read it.
     "broadcast_operand_rewrite",
+    # Before the reshape of its result moves away from the gather.
+    "gather_reshape_rewrite",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
     # Before anything takes the contraction that becomes a convolution.
@@ -89,6 +91,8 @@ DEFAULT: tuple[str, ...] = (
     "operand_order_rewrite",
     # IREE generates slow code for a transpose of the result of such a contraction.
     "batch_matmul_transpose_fusion",
+    # When no transpose is left that would make the contraction a matmul.
+    "weighted_sum_rewrite",
     # Before anything looks at the loops of a reduction, or groups it.
     "nested_reduction_rewrite",
     # Before a group of the reduction takes the op that reads the operand.

@@ -7,6 +7,10 @@ producer with several users is merged with one of them and kept as a result for 
 producer that is still alone when no merge is profitable is copied into all of its users, or left,
 whichever is modelled cheaper.
 
+Pairs may be refused because of values between them, as booleans or too many results, that a larger
+group does not write. When no pair is left, a group is merged at once with all groups that it alone
+uses, through one another, where one kernel is planned for them.
+
 Ties are broken by locations, types and scalar ops, not by positions in the block, so that the
 result does not depend on the order of the ops in the file.
 Source: the priority queue is that of XLA's PriorityFusion.
@@ -104,6 +108,7 @@ class _Search:
       order: units in an order in which users follow producers.
       queue: candidates: gain negated, key for ties, units of producer and user.
       refused: reasons by units of producer and user.
+      cones_tried: units that are not merged with all that they alone use.
       not_taken: ops that the rules refuse.
     """
 
@@ -122,6 +127,7 @@ class _Search:
         self.not_taken: list[Refused] = []
         self.refused: dict[tuple[int, int], NoMatch] = {}
         self.verdicts: dict[tuple[int, int, ir.Value, bool], NoMatch | None] = {}
+        self.cones_tried: set[int] = set()
         self.queue: list[tuple[float, str, int, int]] = []
         self.indices = len(self.ops)
         self.units = len(self.ops)
@@ -178,6 +184,8 @@ class _Search:
             for user in sorted(self.order.after[unit]):
                 self._offer(unit, user)
         self._drain()
+        while self._merge_cone():
+            self._drain()
         while self._copy_best():
             self._drain()
 
@@ -223,14 +231,16 @@ class _Search:
             self.verdicts[key] = self.rules.joins(a.op, b.op, value, kept)
         return self.verdicts[key]
 
-    def _size_refusal(self, group: Group) -> NoMatch | None:
+    def _size_refusal(
+        self, group: Group, most: int = fusable_neighbors.MAX_GROUP_OPS
+    ) -> NoMatch | None:
         bound = len(group.inputs) + len(group.outputs)
         limit = self.target.max_operands
         if bound > limit:
             text = f"{bound} operands and results, the limit is {limit}"
             return NoMatch(Reason.TOO_MANY_OPERANDS, text)
-        if len(group.members) > fusable_neighbors.MAX_GROUP_OPS:
-            return NoMatch(Reason.TOO_MANY_OPS, f"more than {fusable_neighbors.MAX_GROUP_OPS} ops")
+        if len(group.members) > most:
+            return NoMatch(Reason.TOO_MANY_OPS, f"more than {most} ops")
         return None
 
     def _merge(self, first: int, last: int) -> None:
@@ -256,14 +266,81 @@ class _Search:
         for other in sorted(self.order.before[unit]):
             self._offer(other, unit)
 
+    def _merge_cone(self) -> bool:
+        """Merges the last group that can be merged with all that it alone uses; whether one was."""
+        if self.rules.plans is None or not self.target.kernels:
+            return False
+        for unit in sorted(self.groups, key=self.order.place.__getitem__, reverse=True):
+            if unit in self.cones_tried:
+                continue
+            self.cones_tried.add(unit)
+            cone = self._cone(unit)
+            both = self._with_cone(unit, cone) if cone else None
+            if both is not None:
+                self._replace_by(both, unit, cone)
+                return True
+        return False
+
+    def _cone(self, unit: int) -> list[int]:
+        """The groups that one group alone uses, through one another, users before producers.
+
+        Empty for more ops than a kernel may have, and where no merge with a producer was refused.
+        """
+        if all((producer, unit) not in self.refused for producer in self.order.before[unit]):
+            return []
+        found, size = {unit: None}, len(self.groups[unit].members)
+        work = [unit]
+        while work:
+            for producer in sorted(self.order.before[work.pop()]):
+                if producer in found or producer not in self.groups:
+                    continue
+                group = self.groups[producer]
+                inside = self.order.after[producer] <= found.keys()
+                if inside and not any(OUTSIDE in w.users for w in group.outputs.values()):
+                    found[producer] = None
+                    work.append(producer)
+                    size += len(group.members)
+                    if size > fusable_neighbors.MAX_KERNEL_OPS:
+                        return []
+        return list(found)[1:]
+
+    def _with_cone(self, unit: int, cone: list[int]) -> Group | None:
+        """The group of a group and its cone; None where it is refused or does not pay."""
+        both = self.groups[unit]
+        apart = both.microseconds
+        for producer in cone:
+            first, last = self.groups[producer], both
+            apart += first.microseconds
+            both = merged(first, last, self.target)
+            if self._edges_refusal(first, last, both) is not None:
+                return None
+        if apart <= both.microseconds:
+            return None
+        refusal = self._group_refusal(both, fusable_neighbors.MAX_KERNEL_OPS)
+        assert self.rules.plans is not None
+        planned = refusal or self.rules.plans(self._in_order(both.members), self.target)
+        return both if planned is None else None
+
+    def _replace_by(self, both: Group, unit: int, cone: list[int]) -> None:
+        """Puts a group in place of one and its cone."""
+        del self.groups[unit]
+        for producer in cone:
+            self.units += 1
+            self.order.merge(producer, unit, self.units)
+            del self.groups[producer]
+            unit = self.units
+        self._add(unit, both)
+
     def _op_of(self, unit: int) -> ir.Operation:
         if unit not in self.groups:
             return self.ops[unit]
         return self.info[min(self.groups[unit].members)].op
 
-    def _group_refusal(self, group: Group) -> NoMatch | None:
+    def _group_refusal(
+        self, group: Group, most: int = fusable_neighbors.MAX_GROUP_OPS
+    ) -> NoMatch | None:
         """Refuses a group that cannot be one dispatch, whatever is around it."""
-        verdict = self._size_refusal(group)
+        verdict = self._size_refusal(group, most)
         if verdict is not None:
             return verdict
         rank = min(w.rank for end in self._ends(group) for w in end.outputs.values())

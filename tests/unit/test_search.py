@@ -1,5 +1,7 @@
 """The search for groups: merges, copies and refusals, and that order does not matter."""
 
+import importlib.util
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -156,6 +158,32 @@ def test_limits_of_operands_and_ops():
     _, report = run(f.finish(value))
     assert "too_many_ops" in refusals(report)
     assert sum(len(ops) for _, ops in groups(report)) == 70
+
+
+def shared_values(count: int) -> str:
+    """Values of one tensor, all of which are read once from first to last and once backwards."""
+    f = Function("f", (M, N))
+    x = f.argument((0, 1), "f32")
+    values = [f.apply("math.sin", f.apply("arith.mulf", x, float(n + 2))) for n in range(count)]
+    first, last = values[0], values[-1]
+    for value in values[1:]:
+        first = f.apply("arith.mulf", f.apply("arith.addf", first, value), value)
+    for value in reversed(values[:-1]):
+        last = f.apply("arith.addf", f.apply("arith.mulf", last, value), value)
+    return f.finish(f.apply("arith.subf", first, last))
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+def test_a_group_for_a_kernel_takes_all_that_it_alone_uses():
+    """Each pair of its parts has too many results."""
+    switches = {"pipeline": "elementwise_fusion", "target": "cuda:sm_90"}
+    text = shared_values(20)
+    _, report = run(text, enable_feature=("kernels",), **switches)
+    assert len(groups(report)) == 1
+    assert "too_many_operands" not in refusals(report)
+    _, report = run(text, disable_feature=("kernels",), **switches)
+    assert len(groups(report)) > 1
+    assert "too_many_operands" in refusals(report)
 
 
 def test_reductions_that_wait_for_each_other_are_limited():

@@ -93,19 +93,46 @@ def returned(region: ir.Operation) -> list[ir.Value]:
     return list(list(region.regions[0].blocks[0].operations)[-1].operation.operands)
 
 
-def _source(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
-    """The tensor that a slice is cut from and its offsets; the value itself if it is no slice.
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Cut:
+    """A static slice with unit strides; of a tensor that is no slice, all of it.
 
-    Raises:
-      Unsupported: a slice with strides, dynamic offsets or other dimensions.
+    Attributes:
+      source: the tensor that it is cut from.
+      starts: the first index along each dimension of the source.
+      kept: the dimensions of the source that the slice has, in order.
     """
-    op = ops.defining_op(value)
-    if op is None or op.name != "tensor.extract_slice":
-        return value, ()
-    boxes = ops.static_slice(op)
-    if boxes is None or len(boxes) != len(ops.shape(value)):
-        raise Unsupported("a slice that is not static, with unit strides and all dimensions")
-    return op.operands[0], tuple(offset for offset, _ in boxes)
+
+    source: ir.Value
+    starts: tuple[int, ...]
+    kept: tuple[int, ...]
+
+    @classmethod
+    def of(cls, value: ir.Value) -> _Cut:
+        """The slice that a value is.
+
+        Raises:
+          Unsupported: a slice with strides or dynamic offsets.
+        """
+        op = ops.defining_op(value)
+        shape = ops.shape(value)
+        if op is None or op.name != "tensor.extract_slice":
+            return cls(value, (0,) * len(shape), tuple(range(len(shape))))
+        boxes = ops.static_slice(op)
+        if boxes is None:
+            raise Unsupported("a slice that is not static, with unit strides")
+        kept = ops.kept_dimensions([size for _, size in boxes], shape)
+        return cls(op.operands[0], tuple(start for start, _ in boxes), tuple(kept))
+
+    def along_source(self, parts: Sequence[T], dropped: T) -> tuple[T, ...]:
+        """What the dimensions of the slice have, for those of the source.
+
+        Args:
+          parts: one for each dimension of the slice.
+          dropped: what a dimension has that the slice lacks.
+        """
+        known = dict(zip(self.kept, parts, strict=True))
+        return tuple(known.get(dim, dropped) for dim in range(len(self.starts)))
 
 
 def _same_elements(one: ir.Value, other: ir.Value) -> bool:
@@ -171,21 +198,23 @@ class Tiles:
 
     def element_pointers(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
         """Pointers to the elements of a tensor from outside, or of a slice of one."""
-        source, starts = _source(value)
-        if source in self._inside:
+        cut = _Cut.of(value)
+        if cut.source in self._inside:
             raise Unsupported("a slice of a tensor that the group computes")
-        pointer = self.pointer(source)
-        shape = ops.shape(source)
-        if source != value and None in shape:
-            raise Unsupported(f"a slice of {source.type}")
-        self.axes.setdefault(source, axes)
-        offset = self.space.offset(shape, axes, ops.shape(value))
-        first = sum(start * known_product(shape[dim + 1 :]) for dim, start in enumerate(starts))
+        pointer = self.pointer(cut.source)
+        shape = ops.shape(cut.source)
+        if cut.source != value and None in shape:
+            raise Unsupported(f"a slice of {cut.source.type}")
+        axes = cut.along_source(axes, None)
+        self.axes.setdefault(cut.source, axes)
+        offset = self.space.offset(shape, axes, cut.along_source(ops.shape(value), 1))
+        first = sum(start * known_product(shape[dim + 1 :]) for dim, start in enumerate(cut.starts))
         return f"{pointer} + {offset}" + (f" + {first}" if first else "")
 
     def stride(self, value: ir.Value, dim: int) -> str:
         """Elements from one index of a dimension to the next."""
-        return product_text(ops.shape(_source(value)[0])[dim + 1 :])
+        cut = _Cut.of(value)
+        return product_text(ops.shape(cut.source)[cut.kept[dim] + 1 :])
 
     def define(self, value: ir.Value, name: str) -> None:
         """Sets the tile of a value inside the region."""
@@ -248,7 +277,7 @@ class Tiles:
     def _halves_of_bytes(self, value: ir.Value, axes: tuple[Axis | None, ...]) -> str:
         """Elements of four bits, of which each byte has two, the first in its lower bits."""
         shape = ops.shape(value)
-        if self.body.layout or _source(value)[0] != value or value in self._inside:
+        if self.body.layout or _Cut.of(value).source != value or value in self._inside:
             raise Unsupported("an i4 that is not read in the order of memory")
         pointer = self.pointer(value)
         self.axes.setdefault(value, axes)

@@ -57,7 +57,12 @@ class Growth:
         self._refused: set[ir.Operation] = set()
 
     def add_producers(self) -> None:
-        """Adds the ops that compute the members' operands and feed nothing else."""
+        """Adds the ops that compute the members' operands and feed nothing else.
+
+        All at once, if the kernel takes them: a part of them may have more operands than all.
+        """
+        if self._try(self._exclusive(), fusable_neighbors.MAX_KERNEL_OPS):
+            return
         while any(self._try([p]) for p in list(self._producers()) if ops.is_elementwise(p)):
             pass
 
@@ -77,8 +82,15 @@ class Growth:
         """The kernel's analysis of the group."""
         return _analysis(self.members)
 
-    def _try(self, added: Iterable[ir.Operation]) -> bool:
-        """Adds ops, if the kernel takes the group with them; returns whether it does."""
+    def _try(
+        self, added: Iterable[ir.Operation], most: int = fusable_neighbors.MAX_GROUP_OPS
+    ) -> bool:
+        """Adds ops, if the kernel takes the group with them; returns whether it does.
+
+        Args:
+          added: the ops.
+          most: how many ops the group may have.
+        """
         new = [op for op in dict.fromkeys(added) if op not in self.members]
         if not new or any(op in self._refused for op in new):
             return False
@@ -87,7 +99,7 @@ class Growth:
             return False  # until the ops between them are members
         bound = len(slices.operands_of(group)) + len(slices.results_of(group))
         fits = (
-            len(group) <= fusable_neighbors.MAX_GROUP_OPS
+            len(group) <= most
             and bound <= self._max_operands
             and slices.gather_of_member(group) is None
             and isinstance(_analysis(group), ReductionAnalysis)
@@ -116,6 +128,14 @@ class Growth:
             inside = all(user in self.members for r in op.results for user in ops.users(r))
             if inside or (shared and (reduces(op) or ops.moved_input(op) is None)):
                 yield op
+
+    def _exclusive(self) -> list[ir.Operation]:
+        """The elementwise ops that compute operands of members, through one another, alone."""
+
+        def accepts(op: ir.Operation) -> bool:
+            return self._takes(op) and ops.is_elementwise(op) and not _is_written_by_contraction(op)
+
+        return slices.exclusive_producers(self.members, accepts)
 
     def _users(self) -> Iterator[ir.Operation]:
         """Ops that read a reduction of the group, or a value that is computed from one."""

@@ -19,6 +19,9 @@ elements of tensors at computed indices, which importers assert to be in bounds.
 MAX_GROUP_OPS = 64
 """Ops in one group: IREE's code generation takes superlinear time in their number."""
 
+MAX_KERNEL_OPS = 512
+"""Ops in one group that a kernel computes; a bicubic `grid_sample` has 281."""
+
 
 @analysis_cache.per_op
 def has_scalar_body(op: ir.Operation) -> bool:

@@ -213,7 +213,8 @@ def gathered(
         return NoMatch(Reason.EXTRA_USERS, "the gather has other users")
     splits = reshape is not None and chain and reshape.name == "tensor.expand_shape"
     members = {gather, *chain, *([] if reshape is None else [reshape])}
-    merges = _unmerging(gather, reshape) if splits and reshape is not None else []
+    merges = unmerged(gather, reshape) if splits and reshape is not None else []
+    merges = [merge for merge in merges if ops.users(merge.results[0]) == [gather]]
     before = feeding([gather, *merges], {*members, *merges}, takes_epilogues=False)
     feeders = feeding(chain, {*members, *before}, takes_epilogues=takes_epilogues)
     if not chain:
@@ -247,27 +248,33 @@ def _reshape(gather: ir.Operation, users: list[ir.Operation]) -> ir.Operation | 
     if len(users) != 1 or users[0].name not in ops.RESHAPES or users[0].block != gather.block:
         return None
     reshape = users[0]
-    if reshape.name == "tensor.collapse_shape":
-        return reshape
+    return reshape if reshape.name == "tensor.collapse_shape" else expansion(gather)
+
+
+def expansion(gather: ir.Operation) -> ir.Operation | None:
+    """The `tensor.expand_shape` that is a gather's only user, if it can be computed after it."""
+    users = ops.users(gather.results[0])
+    if len(users) != 1 or users[0].name != "tensor.expand_shape" or users[0].block != gather.block:
+        return None
     maps = ops.indexing_maps(gather)
     if None in maps or maps[-1] != tuple(range(len(ops.iterator_types(gather)))):
         return None
-    split = {d for d, group in enumerate(ops.reassociation(reshape)) if len(group) > 1}
+    split = {d for d, group in enumerate(ops.reassociation(users[0])) if len(group) > 1}
     read = {
         o.operation.attributes["dim"].value
         for o in ops.body(gather).operations
         if o.operation.name == "linalg.index"
     }
-    return None if split & read else reshape
+    return None if split & read else users[0]
 
 
-def _unmerging(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
-    """The collapses that only the gather reads and that the expand after it undoes."""
+def unmerged(gather: ir.Operation, split: ir.Operation) -> list[ir.Operation]:
+    """The collapses that the gather reads and that the expand after it undoes."""
     groups, sizes = ops.reassociation(split), ops.shape(split.results[0])
     found = []
     for value, index_map in zip(ops.inputs(gather), ops.plain_maps(gather), strict=False):
         op = ops.defining_op(value)
-        if op is None or op.name != "tensor.collapse_shape" or ops.users(value) != [gather]:
+        if op is None or op.name != "tensor.collapse_shape":
             continue
         loops = [d for d in index_map if d is not None]
         wide = [tuple(sizes[n] for n in groups[d]) for d in loops]
