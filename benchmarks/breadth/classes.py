@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.breadth import contractions, drawing, elementwise, movement, recurrent
+from benchmarks.breadth import contractions, drawing, elementwise, movement, narrow, recurrent
 from benchmarks.breadth.drawing import Program
 
 CLASSES = (
@@ -18,6 +18,8 @@ CLASSES = (
     ("image", 1.0, movement.image),
     ("block", 1.5, movement.block),
     ("recurrent", 1.0, recurrent.recurrent),
+    ("narrow", 1.5, narrow.narrow),
+    ("sampled", 0.5, narrow.sampled),
 )
 """Name, weight and function of each class."""
 

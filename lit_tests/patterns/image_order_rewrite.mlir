@@ -200,3 +200,44 @@ func.func @groups_last_padded(%x: tensor<40x8xf32>, %w: tensor<2x5x4x3xf32>) -> 
   } -> tensor<2x5x40xf32>
   return %y : tensor<2x5x40xf32>
 }
+
+// -----
+
+// The image of a single output channel is read with channels first on a GPU, and so is its filter.
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d0, d5, d1 + d3, d2 + d4)>
+// CHECK-DAG: #[[FILTER:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d5, d3, d4)>
+// CHECK-LABEL: @single_output
+// CHECK-SAME: %[[X:.*]]: tensor<2x16x10x10xf32>, %[[W:.*]]: tensor<16x3x3xf32>
+// CHECK: linalg.generic {indexing_maps = [#[[IMAGE]], #[[FILTER]], {{.*}} ins(%[[X]], %[[W]] :
+// CPU-LABEL: @single_output
+// CPU-NOT: ins(%{{.*}}, %{{.*}} : tensor<2x16x10x10xf32>
+// CPU: return
+#image = affine_map<(n, h, w, i, j, c) -> (n, h + i, w + j, c)>
+#filter = affine_map<(n, h, w, i, j, c) -> (i, j, c)>
+#out = affine_map<(n, h, w, i, j, c) -> (n, h, w)>
+#id = affine_map<(n, h, w, c) -> (n, h, w, c)>
+#read = affine_map<(n, h, w, c) -> (n, c, h, w)>
+#taps = affine_map<(i, j, c) -> (i, j, c)>
+#read_taps = affine_map<(i, j, c) -> (c, i, j)>
+func.func @single_output(%x: tensor<2x16x10x10xf32>, %w: tensor<16x3x3xf32>) -> tensor<2x8x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %f = tensor.empty() : tensor<2x8x8xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%f : tensor<2x8x8xf32>) -> tensor<2x8x8xf32>
+  %ep = tensor.empty() : tensor<2x10x10x16xf32>
+  %p = linalg.generic {indexing_maps = [#read, #id], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%x : tensor<2x16x10x10xf32>) outs(%ep : tensor<2x10x10x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<2x10x10x16xf32>
+  %et = tensor.empty() : tensor<3x3x16xf32>
+  %t = linalg.generic {indexing_maps = [#read_taps, #taps], iterator_types = ["parallel", "parallel", "parallel"]} ins(%w : tensor<16x3x3xf32>) outs(%et : tensor<3x3x16xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  } -> tensor<3x3x16xf32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%p, %t : tensor<2x10x10x16xf32>, tensor<3x3x16xf32>) outs(%z : tensor<2x8x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %m = arith.mulf %i, %j : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<2x8x8xf32>
+  return %y : tensor<2x8x8xf32>
+}

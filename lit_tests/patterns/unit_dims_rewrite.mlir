@@ -166,3 +166,20 @@ func.func @repeated(%a: tensor<6x3xf32>) -> tensor<12x3x1xf32> {
   %c = tensor.concat dim(0) %x, %x : (tensor<6x3x1xf32>, tensor<6x3x1xf32>) -> tensor<12x3x1xf32>
   return %c : tensor<12x3x1xf32>
 }
+
+// -----
+
+// The zeros between the elements of a transposed convolution's image of one channel.
+// CHECK-LABEL: @zeros_between
+// CHECK-SAME: %[[X:.*]]: tensor<4x5x6xf32>
+// CHECK: %[[Z:.*]] = linalg.fill {{.*}} outs({{.*}} : tensor<4x11x13xf32>)
+// CHECK: %[[Y:.*]] = tensor.insert_slice %[[X]] into %[[Z]][0, 1, 2] [4, 5, 6] [1, 2, 2] : tensor<4x5x6xf32> into tensor<4x11x13xf32>
+// CHECK: return %[[Y]]
+func.func @zeros_between(%x: tensor<4x5x6xf32>) -> tensor<4x11x13xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x1x11x13xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<4x1x11x13xf32>) -> tensor<4x1x11x13xf32>
+  %i = tensor.insert_slice %x into %z[0, 0, 1, 2] [4, 1, 5, 6] [1, 1, 2, 2] : tensor<4x5x6xf32> into tensor<4x1x11x13xf32>
+  %y = tensor.collapse_shape %i [[0, 1], [2], [3]] : tensor<4x1x11x13xf32> into tensor<4x11x13xf32>
+  return %y : tensor<4x11x13xf32>
+}

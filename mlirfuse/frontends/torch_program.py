@@ -24,6 +24,7 @@ from mlirfuse.frontends.torch_loops import write_loops
 from mlirfuse.frontends.torch_nodes import CurrentNode
 from mlirfuse.frontends.torch_scalars import round_compared, widen_scalars
 from mlirfuse.frontends.torch_scans import lower_scans
+from mlirfuse.frontends.torch_spread import lower_spreads
 from mlirfuse.frontends.torch_sums import split_sums
 from mlirfuse.frontends.torch_views import split_views
 from mlirfuse.frontends.weights import Weights
@@ -148,6 +149,7 @@ def _fx_module(
     fold_parts(importer.module)
     lower_scans(importer.module)
     lower_convolutions(importer.module)
+    lower_spreads(importer.module)
     return importer.module
 
 

@@ -66,7 +66,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 def _zeros(root: ir.Operation, ctx: PassContext) -> tuple[ir.Operation | None, ir.Operation | None]:
     """The op that puts zeros around the image, and the split of its channels after that."""
-    loops = convolution_loops.classify(root, single_output=True)
+    loops = convolution_loops.classify(root)
     assert isinstance(loops, ConvolutionLoops)
     taps = [ops.loop_sizes(root)[loop] or 0 for loop in loops.tap_loops]
     if ctx.target.cpu is not None and max(taps, default=0) > MAX_UNROLLED_TAPS:

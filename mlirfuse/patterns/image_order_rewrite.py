@@ -13,8 +13,10 @@ Root: the convolution, of element types and loops that `conv_triton_kernel`, or 
 that of channels or groups; kernels load adjacent channels together. PyTorch's `channels_last`
 images and results of kernels with channels last are such tensors. IREE leaves the copy before a
 depthwise convolution with channels first, and before a split of channels into groups. A tensor with
-channels first is still copied to channels last. The padding is of the convolution alone. Static
-sizes; any element type. Numerics: exact (the same elements and accumulation).
+channels first is still copied to channels last, except on a GPU for a convolution with a single
+output channel: its image is read once, as fast in either order, and so is its filter. The padding
+is of the convolution alone. Static sizes; any element type. Numerics: exact (the same elements and
+accumulation).
 Source: mlirfuse.
 """
 
@@ -43,6 +45,7 @@ class _Found:
       split: the split of its channels into groups, behind the padding; None without one.
       source: the tensor that was copied.
       order: for each dimension of that tensor the one of the image.
+      weights: the tensor that was copied for the filter, and the same of it; None without one.
     """
 
     operand: int
@@ -50,6 +53,7 @@ class _Found:
     split: ir.Operation | None
     source: ir.Value
     order: tuple[int, ...]
+    weights: tuple[ir.Value, tuple[int, ...]] | None = None
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | None:
@@ -60,7 +64,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
         or not has_kernel(root, ctx.target)
     ):
         return None
-    loops = convolution_loops.classify(root, single_output=True)
+    loops = convolution_loops.classify(root)
     if not isinstance(loops, ConvolutionLoops):
         return None
     image = root.operands[loops.image]
@@ -74,33 +78,42 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
         if pad.name != "tensor.pad" or (split and spread_images.split(pad, split) is None):
             return None
         image = pad.operands[0]
-    copy = ops.defining_op(image)
+    copied = _copied(image)
+    if copied is None or None in ops.shape(image):
+        return None
+    source, order = copied
+    last = {loop for d in groups[order[-1]] for loop, _ in loops.image_dims[d]}
+    single = ctx.target.cpu is None and loops.n_loop is None and not loops.group_loops
+    if not single and not last <= {loops.channel_loop, *loops.group_loops}:
+        return None
+    weights = _copied(root.operands[loops.filter]) if single else None
+    return Match(root, (root,), _Found(loops.image, pad, split, source, order, weights))
+
+
+def _copied(value: ir.Value) -> tuple[ir.Value, tuple[int, ...]] | None:
+    """The tensor of which a value is a transposed copy, and for each of its dimensions the value's.
+
+    None where the value is no such copy.
+    """
+    copy = ops.defining_op(value)
     if copy is None or not ops.is_projection(copy) or ops.in_region(copy):
         return None
-    order = _order(copy)
-    if order is None or None in ops.shape(image):
-        return None
-    last = {loop for d in groups[order[-1]] for loop, _ in loops.image_dims[d]}
-    if not last <= {loops.channel_loop, *loops.group_loops}:
-        return None
-    return Match(root, (root,), _Found(loops.image, pad, split, copy.operands[0], order))
-
-
-def _order(copy: ir.Operation) -> tuple[int, ...] | None:
-    """For each dimension of what a copy reads that of its result; None where it is no transpose."""
     read, written = ops.indexing_maps(copy)
     if read is None or written is None or set(read) != set(written) or None in read:
         return None
     order = tuple(written.index(loop) for loop in read)
-    return None if order == tuple(range(len(order))) else order
+    return None if order == tuple(range(len(order))) else (copy.operands[0], order)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     """Builds the convolution of the tensor that was copied."""
     found: _Found = match.data
-    return convolution_builder.with_image_order(
+    new = convolution_builder.with_image_order(
         match.root, found.operand, found.pad, found.source, found.order, found.split
     )
+    if found.weights is None:
+        return new
+    return convolution_builder.with_image_order(new, 1 - found.operand, None, *found.weights)
 
 
 PASS = FusionPass(

@@ -21,7 +21,8 @@ one, which no elementwise op reads. A model with a batch of one has such reshape
 of a rotary embedding, where they would end a group. Or a slice of a tensor that is expanded by
 dimensions of size one, which the slice drops: the gates of a recurrent cell. Each group of merged
 dimensions has one of another size at most; all parts are inserted at static offsets, into an empty
-tensor or one insertion after the other, which nothing else reads. Static sizes, any element type.
+tensor, a constant one, as the zeros between the elements of a transposed convolution's image, or
+one insertion after the other, which nothing else reads. Static sizes, any element type.
 Numerics: exact.
 Source: MLIR, folding of unit extent dimensions.
 """
@@ -52,7 +53,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     for insertion in chain:
         part = ops.shape(insertion.operands[0])
-        if ops.static_insert(insertion) is None or not ops.has_unit_strides(insertion):
+        if ops.static_insert(insertion) is None:
             return NoMatch(Reason.DYNAMIC_SHAPE, "an offset is not static")
         if None in part or len(part) not in (len(sizes), len(groups)):
             return NoMatch(Reason.SHAPE_MISMATCH, "a part lacks other dimensions")
@@ -134,14 +135,14 @@ def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.
 
 
 def _insertions(root: ir.Operation) -> list[ir.Operation]:
-    """The insertions from the last to the first, into an empty tensor; none for anything else."""
+    """The insertions from the last to the first; none where the first is not as it has to be."""
     found: list[ir.Operation] = []
     value, user = root.operands[0], root
     while True:
         op = ops.defining_op(value)
         if op is None or op.block != root.block:
             return []
-        if op.name == "tensor.empty":
+        if op.name == "tensor.empty" or (found and ops.constant(value) is not None):
             return found
         if op.name != "tensor.insert_slice" or ops.users(value) != [user]:
             return []
@@ -156,9 +157,12 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     if match.root.name == "tensor.concat":
         return _rewrite_concatenation(match.root, *match.data)
     root, (groups, chain) = match.root, match.data
-    result = root.results[0]
+    result, element = root.results[0], ops.element_type(root.results[0])
+    start = ops.constant(chain[0].operands[1])
     with ir.InsertionPoint(chain[0]), chain[0].location:
-        whole = builders.empty(ops.shape(result), ops.element_type(result))
+        whole = builders.empty(ops.shape(result), element)
+        if start is not None:
+            whole = builders.fill(builders.scalar_constant(start, element), whole)
     for insertion in chain:
         with ir.InsertionPoint(insertion), insertion.location:
             whole = _inserted(insertion, whole, groups).results[0]
@@ -174,9 +178,11 @@ def _inserted(insertion: ir.Operation, whole: ir.Value, groups: Groups) -> ir.Op
     bounds, part = ops.static_insert(insertion), insertion.operands[0]
     assert bounds is not None
     offsets = [sum(bounds[0][d] for d in group) for group in groups]
+    sizes, steps = ops.shape(insertion.results[0]), list(insertion.attributes["static_strides"])
+    strides = [max([steps[d] for d in group if sizes[d] != 1], default=1) for group in groups]
     if len(ops.shape(part)) != len(groups):
         part = builders.collapse(part, groups)
-    return destination_builder.insert(part, whole, offsets)
+    return destination_builder.insert(part, whole, offsets, strides)
 
 
 PASS = FusionPass(

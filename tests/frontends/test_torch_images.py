@@ -129,3 +129,46 @@ def test_number_of_kernels(name):
     program = mlirfuse.compile(function, (IMAGE, torch.rand(8)), target="cuda:sm_90")
     assert len(program.kernels) == count
     assert all(kernel.code.endswith("_triton_kernel") for kernel in program.kernels)
+
+
+@pytest.mark.parametrize("dtype", WITH_F16)
+def test_transposed_convolutions_by_channel(dtype):
+    """With more padding than the filter needs the image is cut."""
+
+    def model(x, w, b):
+        return (
+            F.conv_transpose2d(x, w, b, stride=2, padding=1, groups=6),
+            F.conv_transpose2d(x, w, stride=(3, 1), output_padding=(2, 0), groups=6),
+            F.conv_transpose2d(x, w, stride=2, padding=4, groups=6),
+            F.conv_transpose2d(x, w, stride=2, dilation=2, groups=6),
+            F.conv_transpose1d(x[:, :, 0], w[:, :, 0], stride=4, groups=6),
+            F.conv_transpose3d(x[:, :, None], w[:, :, None], stride=2, groups=6),
+        )
+
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 6, 5, 7).to(dtype), torch.randn(6, 2, 4, 3).to(dtype)
+    check(model, x, w, torch.randn(12).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", WITH_F16)
+def test_transposed_convolutions_of_one_pixel(dtype):
+    def model(x, w, b):
+        return (
+            F.conv_transpose2d(x, w, b),
+            F.conv_transpose2d(x, w, padding=1),
+            F.conv_transpose2d(x, w, stride=2, dilation=2),
+            F.conv_transpose1d(x[..., 0], w[..., 0], b, stride=3),
+        )
+
+    torch.manual_seed(0)
+    x, w = torch.randn(3, 8, 1, 1).to(dtype), torch.randn(8, 5, 4, 3).to(dtype)
+    check(model, x, w, torch.randn(5).to(dtype))
+
+
+def test_zeros_between_the_elements_of_an_image_are_not_stored():
+    def model(x, w):
+        return F.conv_transpose2d(x, w, stride=2, padding=1, groups=6)
+
+    names = operations(import_model(model, (torch.randn(2, 6, 5, 7), torch.randn(6, 1, 4, 4))))
+    assert "tensor.insert_slice" in names
+    assert "tensor.pad" not in names

@@ -58,7 +58,7 @@ class Form:
         kept = [a for a in "gnc" if self.sizes[a] is not None]
         taps = [f"t{d}" for d in range(len(self.taps))]
         if self.groups is None:
-            return [*kept[:-1], *taps, kept[-1]] if self.last else [*kept, *taps]
+            return [*kept[:-1], *taps, *kept[-1:]] if self.last else [*kept, *taps]
         inner, outer = self.inner or 1, self.outer or 1
         if inner < 16 < outer:
             return ["g", *taps, "c", "n"]

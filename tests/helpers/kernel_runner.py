@@ -59,7 +59,7 @@ def planned(text, kind, without=()):
 def to_torch(torch, array):
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+    return torch.from_numpy(np.asarray(array))
 
 
 def argument_index(value):
@@ -140,7 +140,7 @@ def run(interpreter, text, kind, arrays, shapes, without=()):
 
 def draw(shape, dtype, seed=0, spread=1.0):
     numbers = np.random.default_rng(seed).standard_normal(shape) * spread
-    return numbers.astype(NUMPY[dtype])
+    return np.asarray(numbers).astype(NUMPY[dtype])
 
 
 def close(found, expected, dtype):

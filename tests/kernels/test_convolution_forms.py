@@ -11,7 +11,7 @@ from helpers.kernel_runner import TARGET, close, draw, needs_triton, run
 from mlirfuse import targets
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.convolution import heuristics
+from mlirfuse.kernels.convolution import heuristics, problem
 from mlirfuse.kernels.convolution.family import CONVOLUTION
 from mlirfuse.kernels.convolution.problem import ConvolutionProblem
 
@@ -80,8 +80,19 @@ RUNS = [
 ]
 """Outputs of a thread whose taps overlap."""
 
+SINGLE = [
+    Form((9, 11), (3, 3), inner=20),
+    Form((9, 11), (3, 3), inner=20, last=True),
+    Form((9, 11), (3, 5), inner=3, stride=2, low=2, high=1),
+    Form((7, 6), (4, 4), inner=20, spread=2, low=2, high=2),
+    Form((40,), (5,), dilation=2, low=4, high=4),
+    Form((5, 6, 4), (2, 3, 1), inner=17, batch=1),
+]
+"""No output channels: IREE drops the dimension of the only one."""
+
 FORMS = {
     "depthwise": DEPTHWISE,
+    "single": SINGLE,
     "grouped": GROUPED,
     "registers": OUTPUTS_IN_REGISTERS,
     "transposed": TRANSPOSED,
@@ -108,6 +119,55 @@ def test_form(interpreter, form, kind):
     result = form.shape(form.out_axes)
     (found,) = run(interpreter, form_text(form, kind), "convolution", arrays, [result])
     close(found, form_reference(form, *arrays), kind)
+
+
+@pytest.fixture
+def direct(monkeypatch):
+    """Single outputs are direct, however many input channels they have."""
+    monkeypatch.setattr(problem, "PIXELS_OF_CHANNEL", 0)
+
+
+@needs_triton
+@pytest.mark.parametrize("kind", ["f32", "f16"])
+@pytest.mark.parametrize("form", [form for form in SINGLE if not form.last])
+def test_threads_add_the_channels_of_a_single_output(interpreter, direct, runs, form, kind):
+    arrays = [
+        draw(form.shape(form.image_axes, form.image), kind, 1),
+        draw(form.shape(form.filter_axes), kind, 2, 1 / 9),
+        draw([], kind, 3),
+    ]
+    text, shape = form_text(form, kind), form.shape(form.out_axes)
+    assert "tl.dot(" not in plan_of(text, None, TARGET).program.source
+    (found,) = run(interpreter, text, "convolution", arrays, [shape])
+    close(found, form_reference(form, *arrays), kind)
+
+
+@needs_triton
+@pytest.mark.parametrize("number", [0, 1])
+def test_an_infinite_element_is_infinite_in_a_single_output(interpreter, number):
+    """The tile of a GEMM has further columns, of products with zeros."""
+    form = SINGLE[number]
+    image = draw(form.shape(form.image_axes, form.image), "f32", 1)
+    image[0, 2, 3, 4] = np.inf
+    weights = np.abs(draw(form.shape(form.filter_axes), "f32", 2)) + 0.1
+    arrays = [image, weights, draw([], "f32", 3)]
+    assert "tl.dot(" in plan_of(form_text(form, "f32"), None, TARGET).program.source
+    result = form.shape(form.out_axes)
+    (found,) = run(interpreter, form_text(form, "f32"), "convolution", arrays, [result])
+    np.testing.assert_array_equal(np.isinf(found), np.isinf(form_reference(form, *arrays)))
+    assert np.isinf(found).any()
+    assert not np.isnan(found).any()
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("channels", "side", "direct"), [(2, 56, True), (24, 200, True), (512, 16, False)]
+)
+def test_a_single_output_of_few_input_channels_is_summed_by_threads(channels, side, direct):
+    form = Form((side, side), (3, 3), inner=channels, batch=1)
+    plan = plan_of(form_text(form, "f16"), None, TARGET)
+    sources = [step.program.source for step in plan.kernels()]
+    assert any("tl.dot(" in source for source in sources) != direct
 
 
 @pytest.fixture

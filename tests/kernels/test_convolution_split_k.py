@@ -7,7 +7,7 @@ import pytest
 from iree.compiler import ir
 
 from helpers.conv_text import Conv, arrays_of, conv_text, plan_of, reference
-from helpers.grouped_conv_text import Form, form_text
+from helpers.grouped_conv_text import Form, form_reference, form_text
 from helpers.kernel_runner import TARGET, close, draw, needs_triton, run
 from helpers.linalg_text import Function
 from mlirfuse.kernels import triton_compiler
@@ -38,6 +38,22 @@ def test_ctas_split_k(interpreter, monkeypatch, case, kind):
     (found,) = run(interpreter, conv_text(case, kind), "convolution", arrays, [case.result(2)])
     close(found, reference(case, *arrays), kind)
     assert plan_of(conv_text(case, kind), SPLIT, TARGET).before is not None
+
+
+@needs_triton
+@pytest.mark.parametrize("last", [False, True])
+def test_ctas_split_k_of_a_single_output(interpreter, monkeypatch, last):
+    monkeypatch.setattr(family, "_choose", lambda *_: SPLIT)
+    form = Form((5, 6), (3, 3), inner=40, batch=2, last=last)
+    arrays = [
+        draw(form.shape(form.image_axes, form.image), "f32", 1),
+        draw(form.shape(form.filter_axes), "f32", 2, 1 / 20),
+        draw([], "f32", 3),
+    ]
+    shapes = [form.shape(form.out_axes)]
+    (found,) = run(interpreter, form_text(form, "f32"), "convolution", arrays, shapes)
+    close(found, form_reference(form, *arrays), "f32")
+    assert plan_of(form_text(form, "f32"), SPLIT, TARGET).before is not None
 
 
 @pytest.mark.parametrize(

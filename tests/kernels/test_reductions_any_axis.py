@@ -319,3 +319,21 @@ def test_all_of_a_permuted_tensor_is_read_in_order():
     source = plan.program.source
     assert "tl.load" in source
     assert "%" not in source
+
+
+@needs_triton
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("weights", [(1,), (0, 1, 2)])
+def test_weighted_sums(interpreter, dtype, weights):
+    """A contraction of which an operand has all loops, with an epilogue."""
+    shape = (3, 37, 20)
+    f = Function("main", shape)
+    x, w = f.argument((0, 1, 2), dtype), f.argument(weights, dtype)
+    total = f.contract(x, w, (0, 2), "f32")
+    text = f.finish(f.cast(f.apply("arith.maximumf", total, 0.0), dtype))
+    given = [shape[axis] for axis in weights]
+    arrays = [draw(shape, dtype, 1), draw(given, dtype, 2, 1 / 6)]
+    (found,) = run(interpreter, text, "rows", arrays, [(3, 20)])
+    letters = "".join("bks"[axis] for axis in weights)
+    wide = [array.astype(np.float64) for array in arrays]
+    close(found, np.maximum(np.einsum(f"bks,{letters}->bs", *wide), 0.0), dtype)

@@ -3,6 +3,8 @@
 y = conv_transpose(x, w, stride=s)
   becomes
 y = conv(x with s - 1 zeros between elements, w reversed and transposed)
+
+A transposed convolution of images of one pixel is a matmul.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mlirfuse.frontends import torch_spread
 from mlirfuse.frontends.torch_convolutions import convolution_op, is_lowered
 from mlirfuse.frontends.torch_decompositions.accumulation import Table
 
@@ -43,16 +46,17 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
         integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
         by_channel = groups > 1 and w.shape[0] == groups
         if transposed and (integral or by_channel):
-            x = _with_zeros_between(x, stride)
-            w = _reversed(w, groups)
-            pads: list[int] = []
-            for d, k, p, more in zip(dilation, w.shape[2:], padding, output_padding, strict=True):
-                side = d * (k - 1) - p
-                pads = [side, side + more, *pads]
-            x = torch.constant_pad_nd(x, pads)
+            sides = zip(dilation, w.shape[2:], padding, strict=True)
+            low = [d * (k - 1) - p for d, k, p in sides]
+            high = [side + more for side, more in zip(low, output_padding, strict=True)]
+            x, w = _spread(x, low, high, stride), _reversed(w, groups)
             rank = len(padding)
             one, zero = [1] * rank, [0] * rank
             return torch.convolution(x, w, bias, one, zero, dilation, False, zero, groups)
+        single = transposed and groups == 1 and all(size == 1 for size in x.shape[2:])
+        if single and not any((*padding, *output_padding)) and set(dilation) == {1}:
+            y = torch.mm(x.flatten(1), w.flatten(1)).unflatten(1, w.shape[1:])
+            return y if bias is None else y + bias.view(-1, *[1] * len(padding))
         if by_channel and is_lowered(x, w):
             x = torch.constant_pad_nd(x, [p for p in reversed(padding) for _ in range(2)])
             return convolution_op()(x, w, bias, list(stride), list(dilation))
@@ -133,15 +137,21 @@ def _summed_windows(
     return total
 
 
-def _with_zeros_between(x: torch.Tensor, stride: Sequence[int]) -> torch.Tensor:
+def _spread(
+    x: torch.Tensor, low: Sequence[int], high: Sequence[int], stride: Sequence[int]
+) -> torch.Tensor:
+    """The image with zeros between its elements, and around them; negative numbers cut it."""
     import torch
 
+    if torch_spread.is_lowered(x, low, high):
+        return torch_spread.spread_op()(x, list(low), list(high), list(stride))
     for axis, step in enumerate(stride, start=2):
         if step > 1:
             size = x.shape[axis]
             wide = torch.constant_pad_nd(x.movedim(axis, -1).unsqueeze(-1), [0, step - 1])
             x = wide.flatten(-2).narrow(-1, 0, (size - 1) * step + 1).movedim(-1, axis)
-    return x
+    pads = [n for ends in reversed([*zip(low, high, strict=True)]) for n in ends]
+    return torch.constant_pad_nd(x, pads)
 
 
 def _reversed(w: torch.Tensor, groups: int) -> torch.Tensor:

@@ -115,13 +115,18 @@ class Analysis:
         return not {loop for loop, _ in self.loops.image_dims[-1]}.isdisjoint(self.loops.tap_loops)
 
     @property
+    def is_of_single_outputs(self) -> bool:
+        """Whether each group has one output channel, or all channels have one and are not last."""
+        return self.out_channels == 1 and not (self.channels_last and not self.groups)
+
+    @property
     def overlap(self) -> Overlap | None:
         """Where taps of adjacent outputs of groups of one output channel overlap.
 
         The innermost dimension of the image is left out, whose elements other threads load.
         """
         m_loops, tap_loops = self.loops.m_loops, self.loops.tap_loops
-        if not self.groups or self.out_channels > 1 or self.is_dynamic:
+        if not self.is_of_single_outputs or self.is_dynamic:
             return None
         if any(surround.stride != 1 for surround in self.surrounds):
             return None
@@ -274,7 +279,7 @@ def problem_of(analysis: Analysis) -> ConvolutionProblem:
         narrow_image=analysis.channels_last
         and not analysis.groups
         and _is_narrow(analysis, analysis.image),
-        slides=bool(analysis.groups) and analysis.slides,
+        slides=(bool(analysis.groups) or analysis.is_of_single_outputs) and analysis.slides,
         overlapping_taps=_overlapping_taps(analysis),
     )
 

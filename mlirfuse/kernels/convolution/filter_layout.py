@@ -42,6 +42,9 @@ def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
     found = convolution_loops.classify(op)
     if not isinstance(found, ConvolutionLoops) or found.channel_loop is None:
         return None
+    last = found.image_dims[-1] == ((found.channel_loop, 1),)
+    if found.n_loop is None and not found.group_loops and not last:
+        return None  # the direct kernel has one weight for all positions
     sizes = ops.loop_sizes(op)
     k_loops = (*found.tap_loops, found.channel_loop)
     outer = (found.n_loop,) if found.n_loop is not None else ()
@@ -53,7 +56,7 @@ def preferred_filter_layout(op: ir.Operation) -> FilterLayout | None:
             return None  # small, and the direct kernel reads one element for all positions
         bits = ops.element_bits(op.operands[found.filter])
         n_contiguous |= vector_bytes(filters, bits) > vector_bytes(channels, bits)
-    elif n_contiguous and found.image_dims[-1] != ((found.channel_loop, 1),):
+    elif n_contiguous and not last:
         return None  # a block of K spans taps, as the rows of the filter do
     loops = (*k_loops, *outer) if n_contiguous else (*outer, *k_loops)
     return FilterLayout(found.filter, (*found.group_loops, *loops))

@@ -76,7 +76,7 @@ def plan(analysis: Analysis, config: ConvolutionConfig, target: Target) -> Plan:
     places = write_placement(tile, wide=wide)
     products = products_of(analysis, config, target)
     write_accumulation(tile, places, products, f"0, {class_blocks(analysis, config)}")
-    tile.write_epilogue()
+    tile.write_outputs()
     made = tile.tiles.plan(
         ENTRY,
         tile.tiles.body.writer.lines,
@@ -186,7 +186,8 @@ def write_accumulation(
         for dim, loop in enumerate(tile.analysis.filter_loops)
         if loop is not None and loop in tile.axes
     ]
-    writer.line(f"filter_offset = {tile.space.linear_index(parts)}")
+    # Without output channels the filter is the first column of B.
+    writer.line(f"filter_offset = {tile.space.linear_index(parts) or groups[N].flat}")
     writer.line(f"accumulator0 = tl.zeros([{config.block_m}, {config.block_n}], tl.float32)")
     # Unrolled, each block knows at compile time which elements of a row of taps it has.
     blocks = "range" if taps.row is None else "tl.static_range"

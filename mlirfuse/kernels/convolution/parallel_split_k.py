@@ -113,7 +113,7 @@ def _merge(analysis: Analysis, splits: int, block_m: int, partial: Plan) -> Plan
     writer = tile.tiles.body.writer
     implicit_gemm.write_placement(tile, wide=analysis.max_elements >= MAX_INDEX)
     write_sum_of_parts(writer, block_m, splits, _offsets(tile, "split"), _mask(tile))
-    tile.write_epilogue()
+    tile.write_outputs()
     made = tile.tiles.plan(
         ENTRY,
         writer.lines,

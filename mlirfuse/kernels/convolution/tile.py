@@ -54,6 +54,14 @@ class Tile:
         size = f"{self.config.block_m} by {self.config.block_n}"
         return f"Convolution of {taps} over {self.analysis.in_channels} channels, tiles of {size}."
 
+    def write_outputs(self) -> None:
+        """Writes the epilogue of a GEMM; without output channels `accumulator0` is one column."""
+        if self.analysis.loops.n_loop is None:
+            # The other columns are products with zeros: NaN where the image is infinite.
+            first = f"tl.where({self.space.groups[N].mask}, accumulator0, 0.0)"
+            self.tiles.body.writer.line(f"accumulator0 = tl.sum({first}, 1, keep_dims=True)")
+        self.write_epilogue()
+
     def write_epilogue(self) -> None:
         """Writes the ops around `accumulator0`, and the stores of the results."""
         analysis, tiles = self.analysis, self.tiles

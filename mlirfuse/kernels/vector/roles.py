@@ -71,4 +71,4 @@ def _count(op: ir.Operation, loops: tuple[int, ...]) -> int:
 
 def classify_convolution(op: ir.Operation) -> ConvolutionLoops | str | None:
     """Classifies the loops of a convolution, and of no contraction."""
-    return convolution_loops.classify(op, single_output=True) if is_convolution(op) else None
+    return convolution_loops.classify(op) if is_convolution(op) else None

@@ -35,7 +35,7 @@ class ConvolutionLoops:
     image_dims: tuple[strided_access.StridedDim, ...]
 
 
-def classify(op: ir.Operation, *, single_output: bool = False) -> ConvolutionLoops | str | None:
+def classify(op: ir.Operation) -> ConvolutionLoops | str | None:
     """Classifies the loops of a convolution.
 
     A contraction is a 1x1 convolution if one operand, the image, has several loops of its own, and
@@ -43,7 +43,6 @@ def classify(op: ir.Operation, *, single_output: bool = False) -> ConvolutionLoo
 
     Args:
       op: any op.
-      single_output: whether one of a single output channel, and without groups, is taken.
 
     Returns:
       The loops; a text that says why they cannot be classified; None for any other op.
@@ -79,8 +78,6 @@ def classify(op: ir.Operation, *, single_output: bool = False) -> ConvolutionLoo
         return "a filter of each output position"
     if len(output_channels) > 1 or any(d not in read for d in reduced):
         return "a convolution without one loop each of input and output channels"
-    if not output_channels and not groups and not single_output:
-        return "a convolution without output channels"
     if any(d not in (*loops, *reduced) for d in read):
         return "a reduction over a loop that the filter lacks"
     return ConvolutionLoops(

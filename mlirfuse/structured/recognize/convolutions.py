@@ -197,7 +197,8 @@ def with_channel_producers(group: list[ir.Operation], max_operands: int) -> list
 def _is_per_channel(op: ir.Operation, group: list[ir.Operation]) -> bool:
     if op.block != group[0].block or not ops.is_elementwise(op) or len(op.results) != 1:
         return False
-    return len(ops.shape(op.results[0])) == 1 and all(
+    # The values of a single channel are scalars.
+    return len(ops.shape(op.results[0])) <= 1 and all(
         user in group for user in ops.users(op.results[0])
     )
 
