@@ -240,3 +240,26 @@ func.func @no_fusion_epilogue(%x: tensor<8x4xf32>, %w: tensor<4x32xf32>, %b: ten
   %c = tensor.extract_slice %y[0, 4] [8, 16] [1, 1] : tensor<8x32xf32> to tensor<8x16xf32>
   return %c : tensor<8x16xf32>
 }
+
+// -----
+
+#abc = affine_map<(a, b, c) -> (a, b, c)>
+#ac = affine_map<(a, b, c) -> (a, c)>
+
+// Slices of a slice are those of its tensor: coordinates of a box without the sizes.
+// CHECK-LABEL: @slice_of_a_slice
+// CHECK-SAME: %[[X:.*]]: tensor<30x1x4xf32>, %[[Y:.*]]: tensor<30x5x2xf32>
+// CHECK: %[[A:.*]] = tensor.extract_slice %[[X]][0, 0, 3] [30, 1, 1] [1, 1, 1] : tensor<30x1x4xf32> to tensor<30xf32>
+// CHECK: %[[B:.*]] = tensor.extract_slice %[[Y]][0, 0, 1] [30, 5, 1] [1, 1, 1] : tensor<30x5x2xf32> to tensor<30x5xf32>
+// CHECK: linalg.generic {{.*}} ins(%[[A]], %[[B]] :
+func.func @slice_of_a_slice(%x: tensor<30x1x4xf32>, %y: tensor<30x5x2xf32>) -> tensor<30x5xf32> {
+  %s = tensor.extract_slice %x[0, 0, 2] [30, 1, 2] [1, 1, 1] : tensor<30x1x4xf32> to tensor<30x2xf32>
+  %e = tensor.empty() : tensor<30x5x2xf32>
+  %m = linalg.generic {indexing_maps = [#ac, #abc, #abc], iterator_types = ["parallel", "parallel", "parallel"]} ins(%s, %y : tensor<30x2xf32>, tensor<30x5x2xf32>) outs(%e : tensor<30x5x2xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.maximumf %i, %j : f32
+    linalg.yield %p : f32
+  } -> tensor<30x5x2xf32>
+  %c = tensor.extract_slice %m[0, 0, 1] [30, 5, 1] [1, 1, 1] : tensor<30x5x2xf32> to tensor<30x5xf32>
+  return %c : tensor<30x5xf32>
+}

@@ -75,7 +75,32 @@ def _part(
     boxes = [unit if d is None else taken.boxes[d] for d in index_map]
     offsets, sizes, strides = zip(*boxes, strict=True)
     shape = [None if isinstance(sizes[n], ir.Value) else sizes[n] for n in dims]
-    return extract_slice(value, offsets, sizes, strides, shape=shape).results[0]
+    return (
+        _of_source(value, boxes, shape)
+        or (extract_slice(value, offsets, sizes, strides, shape=shape).results[0])
+    )
+
+
+def _of_source(
+    value: ir.Value, boxes: Sequence[tuple[int | ir.Value, ...]], shape: Sequence[int | None]
+) -> ir.Value | None:
+    """A slice of a slice as one of the tensor that both are cut from; None for any other tensor.
+
+    Args:
+      value: the tensor.
+      boxes: offset, size and stride along each of its dimensions.
+      shape: the sizes of the result.
+    """
+    inner = ops.defining_op(value)
+    found = ops.static_slice(inner) if inner is not None else None
+    if inner is None or found is None or any(isinstance(n, ir.Value) for box in boxes for n in box):
+        return None
+    kept = ops.kept_dimensions([size for _, size in found], ops.shape(value))
+    taken = [(first, 1, 1) for first, _ in found]
+    for dim, (offset, size, stride) in zip(kept, boxes, strict=True):
+        taken[dim] = found[dim][0] + offset, size, stride
+    offsets, sizes, strides = zip(*taken, strict=True)
+    return extract_slice(inner.operands[0], offsets, sizes, strides, shape=shape).results[0]
 
 
 def extract_slice(

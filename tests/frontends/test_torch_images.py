@@ -142,6 +142,7 @@ def test_transposed_convolutions_by_channel(dtype):
             F.conv_transpose2d(x, w, stride=2, padding=4, groups=6),
             F.conv_transpose2d(x, w, stride=2, dilation=2, groups=6),
             F.conv_transpose1d(x[:, :, 0], w[:, :, 0], stride=4, groups=6),
+            F.conv_transpose1d(x[:, :, 0], w[:, :, 0], b[:4], stride=2, groups=2),
             F.conv_transpose3d(x[:, :, None], w[:, :, None], stride=2, groups=6),
         )
 

@@ -1,5 +1,7 @@
 """Convolutions without a lowering in IREE 3.13: by channel (3-D, transposed), and of integers.
 
+Transposed ones of groups in 1-D, which it lowers with a further dimension, are here, too.
+
 y = conv_transpose(x, w, stride=s)
   becomes
 y = conv(x with s - 1 zeros between elements, w reversed and transposed)
@@ -45,7 +47,7 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
 
         integral = not (x.dtype.is_floating_point or x.dtype.is_complex)
         by_channel = groups > 1 and w.shape[0] == groups
-        if transposed and (integral or by_channel):
+        if transposed and (integral or by_channel or (groups > 1 and w.dim() == 3)):
             sides = zip(dilation, w.shape[2:], padding, strict=True)
             low = [d * (k - 1) - p for d, k, p in sides]
             high = [side + more for side, more in zip(low, output_padding, strict=True)]
