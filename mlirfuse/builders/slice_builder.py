@@ -75,10 +75,10 @@ def _part(
     boxes = [unit if d is None else taken.boxes[d] for d in index_map]
     offsets, sizes, strides = zip(*boxes, strict=True)
     shape = [None if isinstance(sizes[n], ir.Value) else sizes[n] for n in dims]
-    return (
-        _of_source(value, boxes, shape)
-        or (extract_slice(value, offsets, sizes, strides, shape=shape).results[0])
-    )
+    found = _of_source(value, boxes, shape)
+    if found is None:
+        found = extract_slice(value, offsets, sizes, strides, shape=shape).results[0]
+    return found
 
 
 def _of_source(

@@ -53,7 +53,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     for insertion in chain:
         part = ops.shape(insertion.operands[0])
-        if ops.static_insert(insertion) is None:
+        if ops.static_insert(insertion) is None or min(insertion.attributes["static_strides"]) < 1:
             return NoMatch(Reason.DYNAMIC_SHAPE, "an offset is not static")
         if None in part or len(part) not in (len(sizes), len(groups)):
             return NoMatch(Reason.SHAPE_MISMATCH, "a part lacks other dimensions")

@@ -55,7 +55,8 @@ def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:
             rank = len(padding)
             one, zero = [1] * rank, [0] * rank
             return torch.convolution(x, w, bias, one, zero, dilation, False, zero, groups)
-        single = transposed and groups == 1 and all(size == 1 for size in x.shape[2:])
+        ones = all(isinstance(size, int) and size == 1 for size in x.shape[2:])
+        single = transposed and groups == 1 and ones
         if single and not any((*padding, *output_padding)) and set(dilation) == {1}:
             y = torch.mm(x.flatten(1), w.flatten(1)).unflatten(1, w.shape[1:])
             return y if bias is None else y + bias.view(-1, *[1] * len(padding))

@@ -381,9 +381,8 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
             name = taps.loop_name(level) if level < len(taps.sizes) else "channel"
             trips = f"tl.static_range({sizes[level]})"
             if not unrolled[level]:
-                is_tap = level < len(taps.sizes)
-                trips = taps.class_sizes[level] if is_tap else _channels(analysis, grid)
-                trips = f"range({trips})" if is_tap else trips
+                of_taps = [f"range({size})" for size in taps.class_sizes]
+                trips = [*of_taps, _channels(analysis, grid)][level]
             if overlap is None or level != overlap.tap:
                 loops.enter_context(writer.indented(f"for {name} in {trips}:"))
         taps.write_class_taps(writer)
