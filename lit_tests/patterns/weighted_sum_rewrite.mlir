@@ -82,3 +82,57 @@ func.func @matmul(%x: tensor<60x16xf32>, %y: tensor<16x4xf32>) -> tensor<60x4xf3
   %d = linalg.matmul ins(%x, %y : tensor<60x16xf32>, tensor<16x4xf32>) outs(%z : tensor<60x4xf32>) -> tensor<60x4xf32>
   return %d : tensor<60x4xf32>
 }
+
+// -----
+
+// A dynamic batch is kept, where no dimension is dropped.
+// CHECK-LABEL: @dynamic_batch
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "parallel"]
+// CHECK: linalg.generic {{.*}}iterator_types = ["parallel", "reduction"]
+#x = affine_map<(b, k) -> (b, k)>
+#w = affine_map<(b, k) -> (k)>
+#y = affine_map<(b, k) -> (b)>
+func.func @dynamic_batch(%x: tensor<?x16xf32>, %w: tensor<16xf32>, %n: index) -> tensor<?xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?xf32>) -> tensor<?xf32>
+  %y = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "reduction"]} ins(%x, %w : tensor<?x16xf32>, tensor<16xf32>) outs(%z : tensor<?xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<?xf32>
+  return %y : tensor<?xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @no_rewrite_of_dynamic_batch_and_units
+// CHECK: linalg.batch_matmul
+func.func @no_rewrite_of_dynamic_batch_and_units(%x: tensor<?x1x16xf32>, %y: tensor<?x16x1xf32>, %n: index) -> tensor<?x1x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty(%n) : tensor<?x1x1xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<?x1x1xf32>) -> tensor<?x1x1xf32>
+  %d = linalg.batch_matmul ins(%x, %y : tensor<?x1x16xf32>, tensor<?x16x1xf32>) outs(%z : tensor<?x1x1xf32>) -> tensor<?x1x1xf32>
+  return %d : tensor<?x1x1xf32>
+}
+
+// -----
+
+// Merged batches would be split, and the tensor that the sums start from with them.
+// CHECK-LABEL: @no_rewrite_of_a_tensor_to_start_from
+// CHECK: %[[Y:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<60xf64>)
+// CHECK: return %[[Y]]
+#a = affine_map<(b, k) -> (b, k)>
+#o = affine_map<(b, k) -> (b)>
+func.func @no_rewrite_of_a_tensor_to_start_from(%x: tensor<2x30x16xf64>, %y: tensor<2x30x16xf64>, %s: tensor<60xf64>) -> tensor<60xf64> {
+  %cx = tensor.collapse_shape %x [[0, 1], [2]] : tensor<2x30x16xf64> into tensor<60x16xf64>
+  %cy = tensor.collapse_shape %y [[0, 1], [2]] : tensor<2x30x16xf64> into tensor<60x16xf64>
+  %d = linalg.generic {indexing_maps = [#a, #a, #o], iterator_types = ["parallel", "reduction"]} ins(%cx, %cy : tensor<60x16xf64>, tensor<60x16xf64>) outs(%s : tensor<60xf64>) {
+  ^bb0(%i: f64, %j: f64, %o: f64):
+    %p = arith.mulf %i, %j : f64
+    %t = arith.addf %o, %p : f64
+    linalg.yield %t : f64
+  } -> tensor<60xf64>
+  return %d : tensor<60xf64>
+}
