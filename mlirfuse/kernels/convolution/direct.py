@@ -40,6 +40,7 @@ from mlirfuse.kernels.codegen.iteration_space import (
 from mlirfuse.kernels.codegen.loop_nest import tile_width
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.codegen.writer import Writer
+from mlirfuse.kernels.convolution import direct_loops
 from mlirfuse.kernels.convolution.analysis import Analysis, Overlap, problem_of
 from mlirfuse.kernels.convolution.positions import (
     Strides,
@@ -64,13 +65,6 @@ images with their groups of channels, where a tile has one of them."""
 MIN_COLUMNS = 64
 """Columns below which the columns of a tile span another dimension of the result."""
 
-MAX_UNROLLED = 128
-"""Taps, times channels, that are unrolled in a kernel's text; outer loops of more are loops."""
-
-MAX_CHANNELS_AT_ONCE = 8
-"""Channels of which a thread loads the taps at once: with one, 3x3 of 64 channels of 8x128x128 f32
-took 30.5 us on an H200, half a microsecond for each channel."""
-
 MIN_USED = 0.85
 """Part of the positions of tiles that are outputs, where a tile has one image and channel."""
 
@@ -84,9 +78,6 @@ TURNED_ROWS, TURNED_COLUMNS = 16, 8
 """Channels of a tile, and positions at least, whose result has channels last and whose image has
 them first: a sector is stored at a time. On an H200 a separable one of 16x512x102x102 bf16 took
 1192 us in tiles of one channel, whose elements are stored alone; torch.compile 381."""
-
-MAX_UNROLLED_SUMS = 128
-"""The same, times accumulators: with 512 of f16 ptxas hoists loads until registers spill."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -359,7 +350,7 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
             size = ops.shape(analysis.image)[overlap.dim]
             last = f"origin{overlap.dim} + tap{overlap.tap} * {overlap.dilation}"
             masks.append(f"(({last}) < {size})")
-    unrolled = _unrolled(analysis, grid, sizes, outputs)
+    unrolled = direct_loops.unrolled(analysis, grid.run, sizes, outputs)
     asked = [unrolled[tap] for tap in range(len(taps.sizes))]
     mask_a = [group.mask for group in grid.space.groups] + masks
     mask_a += taps.residues.tap_masks(asked, tile="column")
@@ -377,12 +368,12 @@ def _write_accumulation(tile: Tile, grid: _Grid, taps: Taps, places: Mapping[int
     writer.line(f"elements = {tile.image} + image_offset")
     writer.line(f"weights = {tile.filter} + filter_offset")
     with contextlib.ExitStack() as loops:
-        for level in _order(analysis):
+        for level in direct_loops.order(analysis):
             name = taps.loop_name(level) if level < len(taps.sizes) else "channel"
             trips = f"tl.static_range({sizes[level]})"
             if not unrolled[level]:
                 of_taps = [f"range({size})" for size in taps.class_sizes]
-                trips = [*of_taps, _channels(analysis, grid)][level]
+                trips = [*of_taps, direct_loops.channels(analysis, grid.run)][level]
             if overlap is None or level != overlap.tap:
                 loops.enter_context(writer.indented(f"for {name} in {trips}:"))
         taps.write_class_taps(writer)
@@ -415,47 +406,6 @@ def _write_run(writer: Writer, overlap: Overlap, taps: int, run: int, a: str, b:
         writer.line(f"a = {a}")
         for part in readers:
             writer.line(f"accumulator{part} += a * weight{element - part * overlap.move}")
-
-
-def _order(analysis: Analysis) -> list[int]:
-    """The loops over taps and channels, the last of them, outermost first.
-
-    Without groups there may be many channels, of each of which the taps are loaded at once.
-    """
-    taps, channels = [*range(len(analysis.taps))], len(analysis.taps)
-    return [*taps, channels] if analysis.groups else [channels, *taps]
-
-
-def _unrolled(analysis: Analysis, grid: _Grid, sizes: Sequence[int], outputs: int) -> list[bool]:
-    """Whether each loop is unrolled, with those inside it.
-
-    Args:
-      analysis: the convolution.
-      grid: the tiling.
-      sizes: iterations of the loops over taps and channels; one of the taps of a run.
-      outputs: output channels.
-    """
-    order = _order(analysis)
-    counts = {
-        level: known_product([sizes[n] for n in order[at:]]) for at, level in enumerate(order)
-    }
-    if not analysis.groups:
-        counts[order[0]] = analysis.in_channels * known_product(analysis.taps) * grid.run
-    return [_is_unrolled(counts[level], outputs) for level in range(len(sizes))]
-
-
-def _is_unrolled(count: int, outputs: int) -> bool:
-    """Whether a loop is unrolled that has so many iterations, with those of loops inside it."""
-    return count <= MAX_UNROLLED and (outputs == 1 or count * outputs <= MAX_UNROLLED_SUMS)
-
-
-def _channels(analysis: Analysis, grid: _Grid) -> str:
-    """The range over input channels; without groups several of them are loaded at once."""
-    if analysis.groups:
-        return f"range({analysis.in_channels})"
-    at_once = MAX_UNROLLED // (known_product(analysis.taps) * grid.run)
-    factor = max(1, min(MAX_CHANNELS_AT_ONCE, power_of_two(at_once + 1) // 2))
-    return f"tl.range(0, {analysis.in_channels}, loop_unroll_factor={factor})"
 
 
 def _write_epilogue(tile: Tile, grid: _Grid) -> None:
