@@ -205,3 +205,60 @@ func.func @unknown(%x: tensor<64x300xf32>) -> tensor<64xf32> {
   } -> tensor<64xf32>
   return %q : tensor<64xf32>
 }
+
+// -----
+
+// A softmax's gradient reads its rows once more: all of them stay in registers.
+// CHECK-LABEL: @gradient
+// CHECK: flow.dispatch.region {{.*}}mlirfuse.pass = "reduced_row_fusion"
+// CHECK-COUNT-7: linalg.generic
+// CHECK: flow.return
+// CHECK-NOT: linalg.generic
+#all = affine_map<(n, c) -> (n, c)>
+#row = affine_map<(n, c) -> (n)>
+func.func @gradient(%x: tensor<64x300xf32>, %g: tensor<64x300xf32>) -> tensor<64x300xf32> {
+  %low = arith.constant 0xFF800000 : f32
+  %zero = arith.constant 0.0 : f32
+  %re = tensor.empty() : tensor<64xf32>
+  %mi = linalg.fill ins(%low : f32) outs(%re : tensor<64xf32>) -> tensor<64xf32>
+  %zi = linalg.fill ins(%zero : f32) outs(%re : tensor<64xf32>) -> tensor<64xf32>
+  %m = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x300xf32>) outs(%mi : tensor<64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.maximumf %i, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %e = tensor.empty() : tensor<64x300xf32>
+  %p = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]} ins(%x, %m : tensor<64x300xf32>, tensor<64xf32>) outs(%e : tensor<64x300xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %d = arith.subf %i, %j : f32
+    %r = math.exp %d : f32
+    linalg.yield %r : f32
+  } -> tensor<64x300xf32>
+  %t = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%p : tensor<64x300xf32>) outs(%zi : tensor<64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.addf %i, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]} ins(%p, %t : tensor<64x300xf32>, tensor<64xf32>) outs(%e : tensor<64x300xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.divf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<64x300xf32>
+  %q = linalg.generic {indexing_maps = [#all, #all, #all], iterator_types = ["parallel", "parallel"]} ins(%y, %g : tensor<64x300xf32>, tensor<64x300xf32>) outs(%e : tensor<64x300xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.mulf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<64x300xf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%q : tensor<64x300xf32>) outs(%zi : tensor<64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.addf %i, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %z = linalg.generic {indexing_maps = [#all, #all, #row, #all], iterator_types = ["parallel", "parallel"]} ins(%y, %g, %s : tensor<64x300xf32>, tensor<64x300xf32>, tensor<64xf32>) outs(%e : tensor<64x300xf32>) {
+  ^bb0(%i: f32, %j: f32, %k: f32, %o: f32):
+    %d = arith.subf %j, %k : f32
+    %r = arith.mulf %i, %d : f32
+    linalg.yield %r : f32
+  } -> tensor<64x300xf32>
+  return %z : tensor<64x300xf32>
+}

@@ -81,3 +81,30 @@ func.func @elementwise(%x: tensor<64x300xf32>, %v: tensor<64x300xf32>) -> tensor
   } -> tensor<64x300xf32>
   return %d : tensor<64x300xf32>
 }
+
+// -----
+
+// A softmax of rows that are divided by their sum.
+// CHECK-LABEL: @behind
+// CHECK-NOT: linalg.softmax
+// CHECK: math.exp
+#all = affine_map<(n, c) -> (n, c)>
+#row = affine_map<(n, c) -> (n)>
+func.func @behind(%x: tensor<64x300xf32>) -> tensor<64x300xf32> {
+  %zero = arith.constant 0.0 : f32
+  %re = tensor.empty() : tensor<64xf32>
+  %zi = linalg.fill ins(%zero : f32) outs(%re : tensor<64xf32>) -> tensor<64xf32>
+  %e = tensor.empty() : tensor<64x300xf32>
+  %t = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<64x300xf32>) outs(%zi : tensor<64xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %r = arith.addf %i, %o : f32
+    linalg.yield %r : f32
+  } -> tensor<64xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #all], iterator_types = ["parallel", "parallel"]} ins(%x, %t : tensor<64x300xf32>, tensor<64xf32>) outs(%e : tensor<64x300xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %r = arith.divf %i, %j : f32
+    linalg.yield %r : f32
+  } -> tensor<64x300xf32>
+  %z = linalg.softmax dimension(1) ins(%y : tensor<64x300xf32>) outs(%e : tensor<64x300xf32>) -> tensor<64x300xf32>
+  return %z : tensor<64x300xf32>
+}

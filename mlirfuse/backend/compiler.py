@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from iree.compiler import ir
 
-from mlirfuse.backend import final_program, gpu_pipelines, statistics
+from mlirfuse.backend import final_program, gpu_pipelines, in_place_updates, statistics
 from mlirfuse.backend.statistics import Statistics
 from mlirfuse.builders import channels_last, codegen_repairs, empty_grids
 from mlirfuse.core import UsageError
@@ -198,8 +198,9 @@ class Compiler:
         counted = output.with_suffix(".csv")
         start = self._input(input_type, keeps_f64=keeps_f64) if input_type else (CONTINUE,)
         flags = self.flags(fused=fused, data_tiling=data_tiling)
-        if fused and self.target.name == "cuda":
-            flags = (*flags, *_asked(source, gpu_pipelines.safe_flags))
+        if input_type is None:
+            safe = _asked(source, functools.partial(self._safe_flags, fused=fused))
+            flags = (*flags, *(flag for flag in safe if not _is_set(flag, flags)))
         written = () if phases is None else final_program.flags(phases)
         if input_type is None and self._has_dynamic_grids(source):
             source = self._skipping_empty_grids(source, output, (*start, *flags), written)
@@ -207,6 +208,11 @@ class Compiler:
         arguments = (*start, *statistics.flags(counted), *flags, *written)
         self._run("codegen", source, output, *arguments)
         return statistics.read(counted)
+
+    def _safe_flags(self, module: ir.Module, *, fused: bool) -> tuple[str, ...]:
+        """The flags with which IREE computes a module right."""
+        kernels = gpu_pipelines.safe_flags(module) if fused and self.target.name == "cuda" else ()
+        return (*kernels, *in_place_updates.safe_flags(module))
 
     def _has_dynamic_grids(self, source: Path) -> bool:
         """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""
@@ -286,6 +292,12 @@ class Compiler:
             stage=stage,
             timeout=self.timeout,
         )
+
+
+def _is_set(flag: str, flags: Sequence[str]) -> bool:
+    """Whether flags have one of the same name, which IREE takes once."""
+    name = flag.partition("=")[0]
+    return any(other.partition("=")[0] == name for other in flags)
 
 
 def _asked(source: Path, question: Callable[[ir.Module], Answer]) -> Answer:

@@ -26,7 +26,7 @@ from mlirfuse.frontends.torch_export_forms import exported_forms
 from mlirfuse.frontends.torch_if_statements import exported
 from mlirfuse.frontends.torch_objects import Objects
 from mlirfuse.frontends.torch_quiet import quiet
-from mlirfuse.frontends.torch_traces import traced
+from mlirfuse.frontends.torch_traces import lost_arguments, traced
 
 if TYPE_CHECKING:
     import torch
@@ -70,6 +70,8 @@ def import_module(
     if not isinstance(model, torch.nn.Module):
         model = as_module(model)
     source = getattr(model, "mlirfuse_name", type(model).__name__)
+    from mlirfuse.frontends.torch_decompositions import decomposed_attention
+
     args, kwargs = _without_aliases(_example_arguments(example_inputs, source))
     objects = Objects(args, kwargs)
     opened = objects.opened(args, kwargs)
@@ -86,7 +88,7 @@ def import_module(
         return _Exported.of(program, source, whole_attention=attention == "whole")
 
     def traced_form() -> _Exported:
-        with quiet(), torch.no_grad():
+        with quiet(), torch.no_grad(), decomposed_attention():
             form = traced(model, *opened)
         return exported_form(form)
 
@@ -341,6 +343,8 @@ def _decomposed(
     from mlirfuse.frontends.torch_decompositions.accumulation import grouped_instances
 
     try:
+        if lost_arguments(program):
+            raise ValueError("its exported program has arguments as constants, without values")
         with quiet(), torch.no_grad(), grouped_instances(program):
             program = program.run_decompositions(
                 decomposition_table(whole_attention=whole_attention)

@@ -5,7 +5,7 @@
     forward(x): y = aten.cos(x); return aten.mul(y, 2)
 
 The exporter records calls of `torch.func.grad`, `jvp` and the like, and cannot decompose all of
-them.
+them. Arguments of some become constants of its program, without their values (PyTorch 2.13).
 """
 
 from __future__ import annotations
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     import torch
 
 
+def lost_arguments(program: torch.export.ExportedProgram) -> bool:
+    """Whether the exporter took tensors that depend on the arguments for constants."""
+    import torch
+
+    constants = program.constants.values()
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return any(isinstance(value, torch.Tensor) and wrapped(value) for value in constants)
+
+
 def traced(
     model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> torch.nn.Module:
@@ -31,6 +40,8 @@ def traced(
     import torch
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
+
+    from mlirfuse.frontends.torch_decompositions import derivatives
 
     model = copy.deepcopy(model)  # whose tensors a trace updates
     state = [*model.parameters(), *model.buffers()]
@@ -47,7 +58,7 @@ def traced(
         values, results[:] = _split(model(*given, **named))
         return values
 
-    graph = make_fx(flat, tracing_mode="fake", _allow_non_fake_inputs=True)(
+    graph = make_fx(flat, derivatives.table(), tracing_mode="fake", _allow_non_fake_inputs=True)(
         *[leaves[place] for place in places]
     )
     if [tensor._version for tensor in state] != versions or any(map(_writes, graph.graph.nodes)):

@@ -83,3 +83,67 @@ def test_a_trace_of_a_model_that_updates_its_state_is_refused():
     with pytest.raises(ImportFailedError, match="cannot export it"):
         mlirfuse.compile(model, (torch.randn(8, 4),))
     assert model.norm.num_batches_tracked == 0
+
+
+def gradients_of(function):
+    """A function of a gradient and of arguments: the result, and the gradients of these."""
+
+    def gradients(cotangent, *arguments):
+        result, vjp = torch.func.vjp(function, *arguments)
+        return result, *vjp(cotangent)
+
+    return gradients
+
+
+def resized(mode, size):
+    return lambda x: F.interpolate(x, size=size, mode=mode)
+
+
+GRADIENTS = {
+    "transposed convolution of groups": (
+        lambda x, w, b: F.conv_transpose2d(x, w, b, 2, 1, 1, groups=2),
+        [(3, 4, 5, 5), (4, 3, 3, 3), (6,)],
+    ),
+    "average": (lambda x: F.avg_pool2d(x, 3, 2, 1), [(2, 3, 8, 9)]),
+    "average of what is inside": (
+        lambda x: F.avg_pool2d(x, (3, 2), 2, 1, ceil_mode=True, count_include_pad=False),
+        [(2, 3, 8, 9)],
+    ),
+    "average by a number": (lambda x: F.avg_pool2d(x, 2, divisor_override=3), [(2, 3, 7, 8)]),
+    "average of volumes": (lambda x: F.avg_pool3d(x, 2, 2, 1), [(2, 3, 4, 5, 6)]),
+    "adaptive average": (lambda x: F.adaptive_avg_pool2d(x, (3, 2)), [(2, 3, 8, 7)]),
+    "adaptive average of volumes": (
+        lambda x: F.adaptive_avg_pool3d(x, (2, 3, 1)),
+        [(2, 3, 5, 7, 4)],
+    ),
+    "linear": (resized("linear", 9), [(2, 3, 4)]),
+    "bilinear": (resized("bilinear", (9, 3)), [(2, 3, 4, 7)]),
+    "trilinear": (resized("trilinear", (3, 5, 4)), [(2, 3, 4, 4, 2)]),
+    "bicubic": (resized("bicubic", (9, 3)), [(2, 3, 4, 7)]),
+    "circular padding": (lambda x: F.pad(x, (1, 2, 2, 1), mode="circular"), [(2, 3, 5, 6)]),
+    "activations": (lambda x: F.silu(x) + F.mish(x) + F.softshrink(x, 0.3), [(4, 9)]),
+    "weight norm": (torch._weight_norm, [(4, 3), (4, 1)]),
+    "attention": (
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        [(2, 2, 7, 8)] * 3,
+    ),
+    "determinant": (lambda x: torch.linalg.det(x + 4 * torch.eye(4)), [(2, 4, 4)]),
+    "logarithm of a determinant": (
+        lambda x: torch.linalg.slogdet((x + 4 * torch.eye(4)).mT)[1],
+        [(4, 4)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients(name):
+    function, shapes = GRADIENTS[name]
+    arguments = [torch.randn(shape) for shape in shapes]
+    cotangent = torch.randn_like(function(*arguments))
+    check(gradients_of(function), cotangent, *arguments)
+
+
+def test_arguments_that_the_exporter_takes_for_constants():
+    """The exporter of PyTorch 2.13 computes such a convolution at once, and hangs."""
+    gradients = gradients_of(lambda x, w: F.conv_transpose2d(x, w, stride=2))
+    check(gradients, torch.randn(3, 4, 6, 6), torch.randn(3, 2, 3, 3), torch.randn(2, 4, 2, 2))

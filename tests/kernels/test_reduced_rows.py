@@ -102,3 +102,76 @@ def test_sums_of_rows_before_the_sum_of_all(tmp_path, shape, axis, kept):
         path.write_text(program)
         found = mlirfuse.compile(str(path), stock=True)(x, y)
         close(np.asarray(found, np.float64), divergence(x, y, axis, tuple(axes)), "f32")
+
+
+def norm(f, x, axis):
+    count = float(f.sizes[axis])
+    mean = f.apply("arith.divf", f.reduce("arith.addf", x, [axis]), count)
+    centered = f.apply("arith.subf", x, mean)
+    squares = f.reduce("arith.addf", f.apply("arith.mulf", centered, centered), [axis])
+    variance = f.apply("arith.addf", f.apply("arith.divf", squares, count), 0.1)
+    return f.apply("arith.mulf", centered, f.apply("math.rsqrt", variance))
+
+
+def exact_norm(x, axis):
+    centered = x - x.mean(axis, keepdims=True)
+    return centered / np.sqrt((centered**2).mean(axis, keepdims=True) + 0.1)
+
+
+def exact_softmax(x, axis):
+    p = np.exp(x - x.max(axis, keepdims=True))
+    return p / p.sum(axis, keepdims=True)
+
+
+def gradient(f, x, axis):
+    """The gradient of a softmax of x for that of its result, x itself."""
+    p = f.apply("math.exp", log_softmax(f, x, axis))
+    dot = f.reduce("arith.addf", f.apply("arith.mulf", p, x), [axis])
+    return f.apply("arith.mulf", p, f.apply("arith.subf", x, dot))
+
+
+def exact_gradient(x, axis):
+    p = exact_softmax(x, axis)
+    return p * (x - (p * x).sum(axis, keepdims=True))
+
+
+CHAINS = {
+    "norms": (
+        lambda f, x, axis: norm(f, norm(f, x, axis), axis),
+        lambda x, axis: exact_norm(exact_norm(x, axis), axis),
+    ),
+    "softmax of a norm": (
+        lambda f, x, axis: f.apply("math.exp", log_softmax(f, norm(f, x, axis), axis)),
+        lambda x, axis: exact_softmax(exact_norm(x, axis), axis),
+    ),
+    "norm of a softmax": (
+        lambda f, x, axis: norm(f, f.apply("math.exp", log_softmax(f, x, axis)), axis),
+        lambda x, axis: exact_norm(exact_softmax(x, axis), axis),
+    ),
+    "gradient of a softmax": (gradient, exact_gradient),
+}
+
+
+@needs_triton
+@pytest.mark.parametrize(("shape", "axis"), SHAPES)
+@pytest.mark.parametrize("dtype", ["f32", "f16"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_chains_of_norms(interpreter, chain, dtype, shape, axis):
+    text_of, exact = CHAINS[chain]
+    x = draw(shape, dtype, spread=3.0)
+    f = Function("main", shape)
+    given = f.argument(range(len(shape)), dtype)
+    text = f.finish(f.cast(text_of(f, f.cast(given, "f32"), axis), dtype))
+    (found,) = run(interpreter, text, "rows", [x], [shape])
+    close(found, exact(x.astype(np.float64), axis), dtype)
+
+
+@needs_triton
+@pytest.mark.parametrize("columns", [700, 2_000_000])
+def test_chains_that_registers_do_not_hold_are_two_kernels(columns):
+    f = Function("main", (3, columns))
+    given = f.argument(range(2), "f32")
+    text = f.finish(norm(f, norm(f, given, 1), 1))
+    with ir.Context():
+        _, plans = kernel_runner.planned(text, "rows")
+    assert len(plans) == (1 if columns == 700 else 2)

@@ -28,7 +28,43 @@ def table(default: Table) -> Table:
     import torch
 
     op = torch.ops.aten.convolution.default
-    return {op: _convolution(default.get(op)), torch.ops.aten.col2im.default: _col2im}
+    return {
+        op: _convolution(default.get(op)),
+        torch.ops.aten.convolution_backward.default: _derivatives,
+        torch.ops.aten.col2im.default: _col2im,
+    }
+
+
+def _derivatives(
+    gradient: torch.Tensor,
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias_sizes: Sequence[int] | None,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    transposed: bool,
+    output_padding: Sequence[int],
+    groups: int,
+    output_mask: Sequence[bool],
+) -> Any:
+    """Derivatives of a transposed convolution: convolutions of the gradient of its result."""
+    import torch
+
+    if not transposed:
+        return NotImplemented
+    of_x, of_w, of_bias = output_mask
+    sizes = (stride, padding, dilation)
+    zero = [0] * len(padding)
+    dx = torch.convolution(gradient, w, None, *sizes, False, zero, groups) if of_x else None
+    dw = None
+    if of_w:  # that of the convolution from the gradient's shape to x
+        mask = [False, True, False]
+        dw = torch.ops.aten.convolution_backward(
+            x, gradient, w, None, *sizes, False, zero, groups, mask
+        )[1]
+    db = gradient.sum([0, *range(2, gradient.dim())]) if of_bias else None
+    return dx, dw, db
 
 
 def _convolution(otherwise: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -363,17 +363,22 @@ def _inv_ex(a: torch.Tensor, *, check_errors: bool = False) -> Pair:
     return _solve_factored(packed, p, _identity(a)), _lu_info(packed)
 
 
+def _factors_of_determinant(a: torch.Tensor) -> Carried:
+    """Those of the transpose where PyTorch has these: derivatives solve systems by them."""
+    return factor_lu(a.mT if a.is_contiguous() and not a.is_complex() else a)
+
+
 def _det(a: torch.Tensor) -> Carried:
     import torch
 
-    packed, pivots, _, sign = factor_lu(a)
+    packed, pivots, _, sign = _factors_of_determinant(a)
     return sign * torch.diagonal(packed, dim1=-2, dim2=-1).prod(-1), packed, pivots
 
 
 def _slogdet(a: torch.Tensor) -> Carried:
     import torch
 
-    packed, pivots, _, sign = factor_lu(a)
+    packed, pivots, _, sign = _factors_of_determinant(a)
     diagonal = torch.diagonal(packed, dim1=-2, dim2=-1)
     sign = sign * torch.sgn(diagonal).prod(-1)
     return sign, diagonal.abs().log().sum(-1), packed, pivots

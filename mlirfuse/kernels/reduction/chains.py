@@ -12,6 +12,9 @@ from mlirfuse.structured.ir import fusable_neighbors, ops
 
 _SOFTMAX = "linalg.softmax"
 
+NORM_REDUCTIONS = 2
+"""Reductions of a norm, one after the other: its mean, and the squares around it."""
+
 
 def reduced_again(value: ir.Value, dims: frozenset[int]) -> bool:
     """Whether elementwise ops over the value's loops feed a reduction over these of its dimensions.
@@ -42,6 +45,38 @@ def is_last(root: ir.Operation) -> bool:
     layer norm, whose last op reads it for each element of the row.
     """
     return not _is_broadcast(root) and _waits(root)
+
+
+def is_behind_norm(root: ir.Operation) -> bool:
+    """Whether a reduction reads the rows of a norm: two others, one after the other, precede it.
+
+    A norm or a softmax has at most two itself.
+    """
+    return _length(root) >= NORM_REDUCTIONS + 1
+
+
+def _length(root: ir.Operation) -> int:
+    """Reductions one after the other up to this one, over the same loops; none beyond three."""
+    lengths = {root: 1}
+    ends = [root]
+    for length in range(2, NORM_REDUCTIONS + 2):
+        ends = [op for end in ends for op in _before(end) if is_root(op) and _has_loops(op, root)]
+        lengths |= {op: length for op in ends}
+    return max(lengths.values())
+
+
+def _has_loops(op: ir.Operation, other: ir.Operation) -> bool:
+    return ops.loop_sizes(op) == ops.loop_sizes(other) and _reduced_dims(op) == _reduced_dims(other)
+
+
+def is_softmax_behind_norm(softmax: ir.Operation) -> bool:
+    """Whether a softmax reads rows that a reduction along them has changed."""
+    dims = frozenset({ops.softmax_axis(softmax)})
+    sizes = ops.shape(softmax.results[0])
+    return any(
+        is_root(op) and ops.loop_sizes(op) == sizes and _reduced_dims(op) == dims
+        for op in _before(softmax)
+    )
 
 
 def normalized_dims(root: ir.Operation) -> frozenset[int] | None:
