@@ -25,6 +25,7 @@ from mlirfuse.frontends.index_reductions import split_index_reductions
 from mlirfuse.frontends.loop_conditions import compute_first
 from mlirfuse.frontends.nan_propagation import propagate_nan
 from mlirfuse.frontends.narrow_integers import widen_conversions
+from mlirfuse.frontends.nearest_constants import round_constants
 from mlirfuse.frontends.small_arguments import expand_near_zero
 from mlirfuse.frontends.weights import Weights
 from mlirfuse.frontends.window_ends import crop_to_windows
@@ -150,7 +151,7 @@ def _repaired(path: Path, source: str, input_type: str, frontend: str) -> tuple[
         ]
     if frontend != "mlir":
         repairs += [split_index_reductions, make_exclusive]
-    repairs += [drop_empty_loops, separate_destinations, crop_to_windows]
+    repairs += [round_constants, drop_empty_loops, separate_destinations, crop_to_windows]
     while True:
         module = parse_module(path, source)
         changed = False

@@ -41,7 +41,7 @@ def traced(
     from torch.fx.experimental.proxy_tensor import make_fx
     from torch.utils import _pytree as pytree
 
-    from mlirfuse.frontends.torch_decompositions import derivatives
+    from mlirfuse.frontends.torch_decompositions import decomposition_table, derivatives
 
     model = copy.deepcopy(model)  # whose tensors a trace updates
     state = [*model.parameters(), *model.buffers()]
@@ -58,7 +58,9 @@ def traced(
         values, results[:] = _split(model(*given, **named))
         return values
 
-    graph = make_fx(flat, derivatives.table(), tracing_mode="fake", _allow_non_fake_inputs=True)(
+    # The exporter leaves ops as they are that have several kernels of PyTorch's.
+    table = {**decomposition_table(whole_attention=False), **derivatives.table()}
+    graph = make_fx(flat, table, tracing_mode="fake", _allow_non_fake_inputs=True)(
         *[leaves[place] for place in places]
     )
     if [tensor._version for tensor in state] != versions or any(map(_writes, graph.graph.nodes)):

@@ -29,6 +29,15 @@ def table() -> Table:
         and op._schema.name.endswith("_backward")
         and not op._schema.is_mutable
     }
+    linear = (
+        aten.upsample_linear1d_backward.default,
+        aten.upsample_bilinear2d_backward.default,
+        aten.upsample_trilinear3d_backward.default,
+    )
+    nearest, exact = (
+        [getattr(aten, f"{name}{rank}d_backward").default for rank in (1, 2, 3)]
+        for name in ("upsample_nearest", "_upsample_nearest_exact")
+    )
     return {
         **known,
         aten.avg_pool2d_backward.default: _avg_pool,
@@ -37,10 +46,10 @@ def table() -> Table:
         aten._adaptive_avg_pool3d_backward.default: _adaptive_avg_pool,
         aten.softshrink_backward.default: _softshrink,
         aten._weight_norm_interface_backward.default: _weight_norm,
-        aten.upsample_linear1d_backward.default: _resized(cubic=False),
-        aten.upsample_bilinear2d_backward.default: _resized(cubic=False),
-        aten.upsample_trilinear3d_backward.default: _resized(cubic=False),
-        aten.upsample_bicubic2d_backward.default: _resized(cubic=True),
+        aten.upsample_bicubic2d_backward.default: _resized(_cubic),
+        **dict.fromkeys(linear, _resized(aten.upsample_linear1d)),
+        **dict.fromkeys(nearest, _nearest(0.0)),
+        **dict.fromkeys(exact, _nearest(0.5)),
     }
 
 
@@ -114,32 +123,67 @@ def _weight_norm(
     return (g / norms) * (gradient - v * dot / norms.square()), dot / norms
 
 
-def _resized(*, cubic: bool) -> Callable[..., torch.Tensor]:
-    """Each dimension is multiplied by the matrix of its resizing, which is that of an identity."""
+def _resized(matrix_of: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    """Each dimension is multiplied by the matrix of its resizing, which is that of an identity.
+
+    Args:
+      matrix_of: resizes the last dimension of a tensor of three.
+    """
 
     def decomposition(
-        gradient: torch.Tensor,
-        output_size: Sequence[int],
-        input_size: Sequence[int],
-        align_corners: bool,
-        *scales: float | None,
+        gradient: torch.Tensor, output_size: Sequence[int], input_size: Sequence[int], *rest: Any
     ) -> torch.Tensor:
         import torch
 
-        aten = torch.ops.aten
         rank = len(output_size)
-        factors = (*scales, *[None] * rank)[:rank]
-        sides = zip(range(-rank, 0), output_size, input_size[-rank:], factors, strict=True)
+        corners = [value for value in rest if isinstance(value, bool)]
+        scales = (*rest[len(corners) :], *[None] * rank)[:rank]
+        sides = zip(range(-rank, 0), output_size, input_size[-rank:], scales, strict=True)
         for dim, count, size, scale in sides:
             identity = torch.eye(size, dtype=gradient.dtype, device=gradient.device).unsqueeze(0)
-            if cubic:
-                image, sizes = identity.unsqueeze(-1), [count, 1]
-                matrix = aten.upsample_bicubic2d(image, sizes, align_corners, scale, None)[
-                    0, ..., 0
-                ]
-            else:
-                matrix = aten.upsample_linear1d(identity, [count], align_corners, scale)[0]
+            matrix = matrix_of(identity, [count], *corners, scale)[0]
             gradient = (gradient.movedim(dim, -1) @ matrix.mT).movedim(-1, dim)
         return gradient
+
+    return decomposition
+
+
+def _cubic(x: torch.Tensor, sizes: Sequence[int], aligned: bool, scale: Any) -> torch.Tensor:
+    import torch
+
+    image = x.unsqueeze(-1)
+    resized: torch.Tensor = torch.ops.aten.upsample_bicubic2d(image, [*sizes, 1], aligned, scale)
+    return resized.squeeze(-1)
+
+
+def _nearest(middle: float) -> Callable[..., torch.Tensor]:
+    """A sum over the elements that are copies of one, where all have as many.
+
+    Args:
+      middle: what is added to a position before it is scaled and rounded down.
+    """
+
+    def copies(x: torch.Tensor, sizes: Sequence[int], scale: float | None) -> torch.Tensor:
+        import torch
+
+        place = torch.arange(sizes[0], dtype=torch.float32, device=x.device) + middle
+        ratio = x.shape[-1] / sizes[0] if scale is None else 1 / scale
+        source = (place * ratio).to(torch.int64).clamp(max=x.shape[-1] - 1)
+        return x.index_select(-1, source)
+
+    otherwise = _resized(copies)
+
+    def decomposition(
+        gradient: torch.Tensor, output_size: Sequence[int], input_size: Sequence[int], *scales: Any
+    ) -> torch.Tensor:
+        rank = len(output_size)
+        sizes = list(input_size[-rank:])
+        counts = [count // size for count, size in zip(output_size, sizes, strict=True)]
+        whole = [size * count for size, count in zip(sizes, counts, strict=True)]
+        if whole != list(output_size) or any(scale not in (None, *counts) for scale in scales):
+            return otherwise(gradient, output_size, input_size, *scales)
+        pairs = itertools.chain.from_iterable(zip(sizes, counts, strict=True))
+        apart = gradient.reshape(*gradient.shape[:-rank], *pairs)
+        return apart.sum([n - 2 * rank for n in range(1, 2 * rank, 2)])
 
     return decomposition
