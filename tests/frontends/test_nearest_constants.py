@@ -7,7 +7,7 @@ from iree.compiler import ir
 from helpers.torch_programs import check
 from mlirfuse.frontends.nearest_constants import round_constants
 
-NUMBERS = [4 / 9, 1 / 3, 2 / 3, 1e-5, 0.1, 1e-40, 1e300, -7 / 11]
+NUMBERS = [4 / 9, 1 / 3, 2 / 3, 1e-5, 0.1, 1e-40, -7 / 11]
 
 
 @pytest.mark.parametrize("number", NUMBERS)

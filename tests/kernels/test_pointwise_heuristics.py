@@ -102,3 +102,21 @@ def test_threads_that_load_single_elements_are_many(pixels):
     assert config.max_columns == 0
     assert each == 1 or 2 * elements >= gpu.num_sms * gpu.max_threads_per_sm * each
     assert elements // config.tile_elements >= min(gpu.num_sms // 2, elements // 512)
+
+
+@pytest.mark.parametrize(
+    ("bits", "gathers", "spread", "each", "warps"),
+    [
+        (16, 1, False, 8, 4),
+        (16, 4, False, 8, 2),
+        (16, 4, True, 4, 2),
+        (16, 16, False, 4, 2),
+        (32, 4, False, 8, 2),
+        (32, 4, True, 4, 2),
+        (32, 16, False, 4, 2),
+    ],
+)
+def test_threads_have_fewer_elements_of_many_gathers(bits, gathers, spread, each, warps):
+    problem = PointwiseProblem(1 << 24, "gathered", bits, gathers=gathers, spread=spread)
+    config = heuristics.default_config(problem, TARGET)
+    assert (config.num_warps, config.block_columns) == (warps, each * warps * 32)

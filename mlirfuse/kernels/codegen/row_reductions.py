@@ -109,6 +109,8 @@ def write(
         text = f"tl.where({mask}, {text}, {neutral_tile(combiner, element)})"
     text = combiner.tile.format(text)
     if all_reduce is not None:
-        text = all_reduce(text, combiner.cluster)
+        # The CTAs of a cluster exchange f32.
+        narrow = combiner.accumulator(element) == "tl.float64"
+        text = all_reduce(f"({text}).to(tl.float32)" if narrow else text, combiner.cluster)
     text = combined_with_init(combiner, reduction.init, text, element, tiles.body.types)
     tiles.define(op.results[0], tiles.body.name(text))

@@ -89,6 +89,19 @@ MAX_SHARED_STAGES = 4
 GEMV_BYTES_PER_THREAD = 64
 """Bytes of B that a thread of a GEMV has in flight: four vectorized loads."""
 
+GEMV_ROW_BYTES = 4096
+"""Bytes of a row of B at a time, at most. On an H200 2048x8192 f32 took 16.5 us so and 20.1 with
+twice as many, 4096x14336 52.4 and 57.7."""
+
+GEMV_LOOP, GEMV_CTAS_PER_SM = MatmulConfig(1, 2, 512, 2, 1), 8
+"""Tile of a GEMV whose K is more than two blocks, which are unrolled, or a part of one; and the CTAs
+for each SM from which it has this tile. In a loop its threads have 47 registers, those of 2048
+elements 70. On an H200, microseconds with either: 4096x3000 of 16 bits 7.9 and 8.6, 5000x3000 8.9
+and 9.6, 5120x5120 14.1 and 14.6, 4096x6144 13.8 and 13.7, 18432x7168 61.6 and 63.4, 8192x8192 34.2
+and 34.7, 3072x9216 15.9 and 16.2, 4096x11008 23.0 and 25.8, 8192x12288 48.4 and 49.3, 4096x14336
+28.9 and 31.9, 8192x28672 108.2 and 111.7; but 1024x16384 18.8 and 11.2, and of two blocks
+14336x4096 29.1 and 27.7, 32000x4096 61.7 and 58.8."""
+
 SHORT_GEMV_K = 32
 """K up to which a GEMV of a B that is contiguous along N has no tensor cores: of a tile of 16 by 32
 that they compute one row is used, and a part of a block of K. On an H200 16384 products of 1x3 and
@@ -291,12 +304,16 @@ def fills_with_small_tiles(problem: MatmulProblem, target: Target) -> bool:
 
 def _gemv_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     """M = 1, K-contiguous: a CTA streams a narrow tile of B with vectorized loads."""
-    num_warps = 4
-    bytes_in_flight = num_warps * gpu_of(target).warp_size * GEMV_BYTES_PER_THREAD
+    num_warps, gpu = 4, gpu_of(target)
+    bytes_in_flight = num_warps * gpu.warp_size * GEMV_BYTES_PER_THREAD
     elements = bytes_in_flight * 8 // max(16, problem.operand_bits)
     # A prologue keeps its operands in registers, too.
-    longest = 512 if problem.prologue else 2048
+    longest = 512 if problem.prologue else GEMV_ROW_BYTES * 8 // max(16, problem.operand_bits)
     block_k = min(longest, max(32, power_of_two(problem.k)))
+    plain = not problem.prologue and problem.accumulators == 1
+    loops = problem.k > longest and (problem.k > 2 * longest or problem.k % longest)
+    if plain and loops and problem.n * problem.batch >= 2 * GEMV_CTAS_PER_SM * gpu.num_sms:
+        return GEMV_LOOP
     block_n = max(2, elements // block_k // power_of_two(problem.accumulators))
     while block_n > 2 and not fills_device(-(-problem.n // block_n) * problem.batch, target):
         block_n //= 2

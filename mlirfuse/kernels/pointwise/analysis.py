@@ -123,7 +123,11 @@ def problem_of(analysis: PointwiseAnalysis) -> PointwiseProblem:
     elements, own = count(analysis.nest.sizes), {v for op in analysis.group for v in op.results}
     read = {v for op in analysis.group for v in op.operands if ops.ranked(v) is not None} - own
     wide = any(ops.element_type(v) == "i64" and ops.num_elements(v) >= elements for v in read)
-    return PointwiseProblem(elements, _trait(analysis), bits, several, wide)
+    trait = _trait(analysis)
+    inside = (o for op in analysis.group for o in ops.nested_ops(op)) if trait == "gathered" else ()
+    gathers = [o.operands[0] for o in inside if o.name == "tensor.extract"]
+    spread = any(ops.num_elements(source) >= elements for source in gathers)
+    return PointwiseProblem(elements, trait, bits, several, wide, len(gathers), spread)
 
 
 def _trait(analysis: PointwiseAnalysis) -> str:

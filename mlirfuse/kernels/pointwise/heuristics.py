@@ -45,6 +45,15 @@ Microseconds on an H200 with eight elements and four warps, and with these: GELU
 10 million f16 12.1 and 11.3, tanh of 33 million 32.4 and 32.5, SwiGLU of 20 million 28.7 and
 29.2."""
 
+MANY_GATHERS = 8
+"""Elements that are read at computed places, of which a thread has those of four results at most.
+
+Microseconds on an H200, with eight elements by four warps, eight and four by two: bilinear resizing
+of f16 or bf16 to 13 million 42.5, 30.7 and 32.9, to 8 million 26.6, 18.6 and 21.3, to 17 million
+34.9, 30.8 and 40.9, to 34 million from four times as many 147, 147 and 85; of f32 from as many more
+34.6, 32.2 and 30.3; bicubic resizing to 4 million f16 33.9, 28.3 and 15.5, f32 34.3, 28.2 and
+16.9."""
+
 GATHERED_WARPS = 4
 """Warps of a CTA of few elements that are read at computed places, with `SMALL_VECTOR` of them in a
 thread: on an H200 bilinear resizing to 393 thousand f32 took 2.2 us so, and 2.9 in CTAs of 1024
@@ -77,9 +86,8 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
         if problem.trait in FUNCTIONS and problem.result_bits == 16:
             tile = OVERLAPPED_WARPS * gpu.warp_size * FUNCTION_ELEMENTS
             return PointwiseConfig(1, tile, OVERLAPPED_WARPS)
-        if problem.trait == "gathered" and problem.result_bits == 16 and problem.wide_indices:
-            tile = OVERLAPPED_WARPS * gpu.warp_size * SMALL_VECTOR
-            return PointwiseConfig(1, tile, OVERLAPPED_WARPS)
+        if problem.trait == "gathered" and (each := _elements_of_gathers(problem)):
+            return PointwiseConfig(1, OVERLAPPED_WARPS * gpu.warp_size * each, OVERLAPPED_WARPS)
         if problem.trait in OVERLAPPED and problem.result_bits == 32:
             tile = OVERLAPPED_WARPS * gpu.warp_size * OVERLAPPED_ELEMENTS
             return PointwiseConfig(1, tile, OVERLAPPED_WARPS)
@@ -89,6 +97,14 @@ def default_config(problem: PointwiseProblem, target: Target) -> PointwiseConfig
     elif problem.trait == "gathered":
         return PointwiseConfig(1, GATHERED_WARPS * gpu.warp_size * SMALL_VECTOR, GATHERED_WARPS)
     return PointwiseConfig(1, shape.tile, shape.warps)
+
+
+def _elements_of_gathers(problem: PointwiseProblem) -> int:
+    """Elements of a thread of `OVERLAPPED_WARPS` warps; 0 for those of other problems."""
+    many = problem.gathers >= MANY_GATHERS or (problem.gathers > 1 and problem.spread)
+    if many or (problem.result_bits == 16 and problem.wide_indices):
+        return SMALL_VECTOR
+    return OVERLAPPED_ELEMENTS if problem.gathers > 1 and problem.result_bits == 16 else 0
 
 
 def configs(problem: PointwiseProblem, target: Target) -> list[PointwiseConfig]:

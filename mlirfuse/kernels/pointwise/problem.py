@@ -20,6 +20,9 @@ class PointwiseProblem(Problem):
       several_results: whether there is more than one result.
       wide_indices: whether it reads a number of 64 bits for each element, as gathers along a
         dimension do.
+      gathers: elements that it reads at computed places for one of a result, at most.
+      spread: whether the tensors of these have as many elements as the result: neighbors of the
+        result are apart there.
     """
 
     elements: int
@@ -27,6 +30,8 @@ class PointwiseProblem(Problem):
     result_bits: int = 16
     several_results: bool = False
     wide_indices: bool = False
+    gathers: int = 0
+    spread: bool = False
 
     SIZES: ClassVar[tuple[str, ...]] = ("elements",)
 

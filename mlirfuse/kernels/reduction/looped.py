@@ -50,6 +50,7 @@ COMBINED_PER_WARP = 512
 
 _SCRATCH = {
     "tl.float32": ("f32", "*fp32"),
+    "tl.float64": ("f64", "*fp64"),
     "tl.int32": ("i32", "*i32"),
     "tl.uint32": ("i32", "*i32"),
     "tl.int64": ("i64", "*i64"),

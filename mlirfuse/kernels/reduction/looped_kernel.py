@@ -374,7 +374,7 @@ class LoopedKernel:
         """
         mask = self._whole.groups[ROW].mask
         guard = f", mask={mask}" if mask else ""
-        bits = f".to(tl.int{element[1:]}, bitcast=True)" if element != "f32" else ""
+        bits = f".to(tl.int{element[1:]}, bitcast=True)" if element[0] == "i" else ""
         self.writer.line(f"tl.store(y{index} + {offset}, {name}{bits}{guard})")
 
     def combine_partials(self, level: int, split: Split) -> None:
