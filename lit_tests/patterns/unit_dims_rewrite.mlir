@@ -183,3 +183,66 @@ func.func @zeros_between(%x: tensor<4x5x6xf32>) -> tensor<4x11x13xf32> {
   %y = tensor.collapse_shape %i [[0, 1], [2], [3]] : tensor<4x1x11x13xf32> into tensor<4x11x13xf32>
   return %y : tensor<4x11x13xf32>
 }
+
+// -----
+
+// A scan between the reshapes of a batch of one.
+// CHECK-LABEL: @scan
+// CHECK-SAME: %[[X:.*]]: tensor<6x9xf32>
+// CHECK: %[[S:.*]]:2 = iree_linalg_ext.scan {{.*}}dimension(1) inclusive(true) ins(%[[X]] : tensor<6x9xf32>) outs(%{{.*}}, %{{.*}} : tensor<6x9xf32>, tensor<6xf32>)
+// CHECK: return %[[S]]#0
+func.func @scan(%x: tensor<6x9xf32>) -> tensor<6x9xf32> {
+  %zero = arith.constant 0.0 : f32
+  %w = tensor.expand_shape %x [[0, 1], [2]] output_shape [1, 6, 9] : tensor<6x9xf32> into tensor<1x6x9xf32>
+  %e = tensor.empty() : tensor<1x6x9xf32>
+  %a = tensor.empty() : tensor<1x6xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%a : tensor<1x6xf32>) -> tensor<1x6xf32>
+  %s:2 = iree_linalg_ext.scan {operandSegmentSizes = array<i32: 1, 2>} dimension(2) inclusive(true) ins(%w : tensor<1x6x9xf32>) outs(%e, %f : tensor<1x6x9xf32>, tensor<1x6xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    iree_linalg_ext.yield %r : f32
+  } -> tensor<1x6x9xf32>, tensor<1x6xf32>
+  %y = tensor.collapse_shape %s#0 [[0, 1], [2]] : tensor<1x6x9xf32> into tensor<6x9xf32>
+  return %y : tensor<6x9xf32>
+}
+
+// -----
+
+// Of one row, whose sum has no dimension; another user has the wide result.
+// CHECK-LABEL: @row
+// CHECK-SAME: %[[X:.*]]: tensor<9xf32>
+// CHECK: %[[S:.*]]:2 = iree_linalg_ext.scan {{.*}}dimension(0) inclusive(false) ins(%[[X]] : tensor<9xf32>) outs(%{{.*}}, %{{.*}} : tensor<9xf32>, tensor<f32>)
+// CHECK: %[[Y:.*]] = tensor.expand_shape %[[S]]#0 {{\[\[}}0, 1, 2]]
+// CHECK: return %[[Y]]
+func.func @row(%x: tensor<9xf32>) -> tensor<1x9x1xf32> {
+  %zero = arith.constant 0.0 : f32
+  %w = tensor.expand_shape %x [[0, 1, 2]] output_shape [1, 9, 1] : tensor<9xf32> into tensor<1x9x1xf32>
+  %e = tensor.empty() : tensor<1x9x1xf32>
+  %a = tensor.empty() : tensor<1x1xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%a : tensor<1x1xf32>) -> tensor<1x1xf32>
+  %s:2 = iree_linalg_ext.scan {operandSegmentSizes = array<i32: 1, 2>} dimension(1) inclusive(false) ins(%w : tensor<1x9x1xf32>) outs(%e, %f : tensor<1x9x1xf32>, tensor<1x1xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    iree_linalg_ext.yield %r : f32
+  } -> tensor<1x9x1xf32>, tensor<1x1xf32>
+  return %s#0 : tensor<1x9x1xf32>
+}
+
+// -----
+
+// The scanned dimension has one element itself.
+// CHECK-LABEL: @of_one
+// CHECK: iree_linalg_ext.scan {{.*}}dimension(0) {{.*}} ins(%{{.*}} : tensor<1x9xf32>)
+func.func @of_one(%x: tensor<9xf32>) -> tensor<1x9xf32> {
+  %zero = arith.constant 0.0 : f32
+  %w = tensor.expand_shape %x [[0, 1]] output_shape [1, 9] : tensor<9xf32> into tensor<1x9xf32>
+  %e = tensor.empty() : tensor<1x9xf32>
+  %a = tensor.empty() : tensor<9xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%a : tensor<9xf32>) -> tensor<9xf32>
+  %s:2 = iree_linalg_ext.scan {operandSegmentSizes = array<i32: 1, 2>} dimension(0) inclusive(true) ins(%w : tensor<1x9xf32>) outs(%e, %f : tensor<1x9xf32>, tensor<9xf32>) {
+  ^bb0(%p: f32, %q: f32):
+    %r = arith.addf %p, %q : f32
+    iree_linalg_ext.yield %r : f32
+  } -> tensor<1x9xf32>, tensor<9xf32>
+  return %s#0 : tensor<1x9xf32>
+}

@@ -1,4 +1,4 @@
-"""Concatenate and slice tensors without dimensions of size one that are dropped after it.
+"""Concatenate, slice and scan tensors without dimensions of size one.
 
     %e = tensor.empty() : tensor<1xMx(A+B)xT>
     %i = tensor.insert_slice %a into %e[0, 0, 0]       tensor<MxAxT>
@@ -16,10 +16,17 @@
     %n = tensor.concat dim(0) %s, %c
     %y = tensor.expand_shape %n [[0], [1, 2]]
 
+    %x = tensor.expand_shape %s [[0, 1], [2]]          tensor<1xMxTx1>
+    %y, %a = iree_linalg_ext.scan dimension(2) ins(%x)
+  becomes
+    %n, %b = iree_linalg_ext.scan dimension(1) ins(%s)
+    %y = tensor.expand_shape %n [[0, 1], [2]]
+
 Root: the collapse, or a concatenation of what an elementwise op computes without dimensions of size
 one, which no elementwise op reads. A model with a batch of one has such reshapes between the parts
 of a rotary embedding, where they would end a group. Or a slice of a tensor that is expanded by
-dimensions of size one, which the slice drops: the gates of a recurrent cell. Each group of merged
+dimensions of size one, which the slice drops: the gates of a recurrent cell. Or a scan of such a
+tensor, or of which such a collapse alone reads the result. Each group of merged
 dimensions has one of another size at most; all parts are inserted at static offsets, into an empty
 tensor, a constant one, as the zeros between the elements of a transposed convolution's image, or
 one insertion after the other, which nothing else reads. Static sizes, any element type.
@@ -34,7 +41,8 @@ from iree.compiler import ir
 from mlirfuse import builders
 from mlirfuse.builders import destination_builder, reshape_builder, slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
-from mlirfuse.structured.ir import ops
+from mlirfuse.kernels.scan.analysis import SCAN
+from mlirfuse.structured.ir import ops, slices
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -45,6 +53,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return _slice(root)
     if root.name == "tensor.concat":
         return _concatenation(root)
+    if root.name == SCAN:
+        return _scan(root)
     chain = _insertions(root)
     if not chain or ops.in_region(root):
         return None
@@ -134,6 +144,72 @@ def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.
     return new
 
 
+def _scan(root: ir.Operation) -> Match | None:
+    """Finds a scan between reshapes that add and drop dimensions of size one."""
+    sizes = ops.shape(root.results[0])
+    if None in sizes or ops.in_region(root) or ops.is_read(root.results[1]):
+        return None
+    if ops.constant(root.operands[2]) is None:
+        return None
+    users = slices.in_order(ops.users(root.results[0]))
+    expand = ops.defining_op(root.operands[0])
+    reshapes = [expand] if expand is not None and expand.name == "tensor.expand_shape" else []
+    reshapes += [users[0]] if [op.name for op in users] == ["tensor.collapse_shape"] else []
+    for reshape in reshapes:
+        groups = ops.reassociation(reshape)
+        if ops.merges_units(groups, sizes) and _scanned(root) in ops.wide_dims(groups, sizes):
+            dropped = [user for user in users if _collapses(user, groups)]
+            return Match(root, (root, *dropped), groups)
+    return None
+
+
+def _collapses(op: ir.Operation, groups: Groups) -> bool:
+    return bool(op.name == "tensor.collapse_shape" and ops.reassociation(op) == groups)
+
+
+def _scanned(scan: ir.Operation) -> int:
+    return int(ir.IntegerAttr(scan.attributes["dimension"]).value)
+
+
+def _rewrite_scan(root: ir.Operation, groups: Groups) -> ir.Operation:
+    """Builds the scan on fewer dimensions; it erases an expansion without users."""
+    result, element = root.results[0], ops.element_type(root.results[0])
+    shape, expand = ops.shape(result), ops.defining_op(root.operands[0])
+    kept = ops.wide_dims(groups, shape)
+    sizes, dim = [shape[d] for d in kept], kept.index(_scanned(root))
+    start = ops.constant(root.operands[2])
+    assert start is not None
+    with ir.InsertionPoint(root), root.location:
+        source = builders.collapse(root.operands[0], groups)
+        rest = builders.empty([*sizes[:dim], *sizes[dim + 1 :]], ops.element_type(root.results[1]))
+        number = builders.scalar_constant(start, ops.element_type(root.results[1]))
+        inits = [builders.empty(sizes, element), builders.fill(number, rest)]
+        new = ir.Operation.create(
+            SCAN,
+            results=[value.type for value in inits],
+            operands=[source, *inits],
+            attributes={
+                **{name: root.attributes[name] for name in root.attributes},
+                "dimension": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim),
+            },
+            regions=1,
+        )
+        root.regions[0].blocks[0].append_to(new.regions[0])
+        for user in ops.users(result):
+            if _collapses(user, groups):
+                user.results[0].replace_all_uses_with(new.results[0])
+                user.erase()
+        result.replace_all_uses_with(builders.expand(new.results[0], groups, shape))
+    root.erase()
+    if (
+        expand is not None
+        and expand.name == "tensor.expand_shape"
+        and not ops.users(expand.results[0])
+    ):
+        expand.erase()
+    return new
+
+
 def _insertions(root: ir.Operation) -> list[ir.Operation]:
     """The insertions from the last to the first; none where the first is not as it has to be."""
     found: list[ir.Operation] = []
@@ -151,11 +227,13 @@ def _insertions(root: ir.Operation) -> list[ir.Operation]:
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
-    """Builds the insertions, the slice or the concatenation on fewer dimensions."""
+    """Builds the insertions, the slice, the concatenation or the scan on fewer dimensions."""
     if match.root.name == "tensor.extract_slice":
         return _rewrite_slice(match.root, *match.data)
     if match.root.name == "tensor.concat":
         return _rewrite_concatenation(match.root, *match.data)
+    if match.root.name == SCAN:
+        return _rewrite_scan(match.root, match.data)
     root, (groups, chain) = match.root, match.data
     result, element = root.results[0], ops.element_type(root.results[0])
     start = ops.constant(chain[0].operands[1])
@@ -187,8 +265,8 @@ def _inserted(insertion: ir.Operation, whole: ir.Value, groups: Groups) -> ir.Op
 
 PASS = FusionPass(
     name="unit_dims_rewrite",
-    summary="Concatenations and slices have no dimensions of size one that are dropped after them",
-    roots=("tensor.collapse_shape", "tensor.extract_slice", "tensor.concat"),
+    summary="Concatenations, slices and scans have no dimensions of size one that are dropped",
+    roots=("tensor.collapse_shape", "tensor.extract_slice", "tensor.concat", SCAN),
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,

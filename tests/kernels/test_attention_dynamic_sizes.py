@@ -10,6 +10,7 @@ from mlirfuse import targets
 from mlirfuse.compilation import open_model
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.attention import split_kv
 from mlirfuse.kernels.attention.family import ATTENTION
 from mlirfuse.kernels.attention.problem import (
     OVERLAPPED_SM90,
@@ -95,6 +96,19 @@ def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
         )
         expected = attention_reference(q, key, v, 0.25, weight[:, None, None])
         close(found, expected.reshape(found.shape), "f16")
+
+
+@needs_triton
+def test_more_splits_than_are_unrolled(interpreter, monkeypatch):
+    """They are merged a few at a time, the last time fewer."""
+    monkeypatch.setattr(split_kv, "MAX_UNROLLED", 2)
+    monkeypatch.setattr(split_kv, "UNROLLED", 3)
+    text, _ = write("main", (1, 2, 1, 3, 24, 32, 300), dtype="f16")
+    arrays = [draw(shape, "f16", 1) for shape in ((2, 3, 32), (2, 300, 32), (2, 300, 24))]
+    (found,) = run(interpreter, text, "attention", arrays, [(2, 3, 24)])
+    q, key, v = (array.astype(np.float64)[None] for array in arrays)
+    expected = attention_reference(q[:, :, None], key, v, 0.25, np.zeros((1, 1, 1, 3, 300)))
+    close(found, expected.reshape(found.shape), "f16")
 
 
 @needs_triton

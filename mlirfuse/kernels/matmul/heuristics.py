@@ -94,13 +94,13 @@ GEMV_ROW_BYTES = 4096
 twice as many, 4096x14336 52.4 and 57.7."""
 
 GEMV_LOOP, GEMV_CTAS_PER_SM = MatmulConfig(1, 2, 512, 2, 1), 8
-"""Tile of a GEMV whose K is not one or two blocks, which are unrolled, and the CTAs for each SM from
-which it has this tile. In a loop its threads have 47 registers, those of 2048
-elements 70. On an H200, microseconds with either: 4096x3000 of 16 bits 7.9 and 8.6, 5000x3000 8.9
-and 9.6, 5120x5120 14.1 and 14.6, 4096x6144 13.8 and 13.7, 18432x7168 61.6 and 63.4, 8192x8192 34.2
-and 34.7, 3072x9216 15.9 and 16.2, 4096x11008 23.0 and 25.8, 8192x12288 48.4 and 49.3, 4096x14336
-28.9 and 31.9, 8192x28672 108.2 and 111.7; but 1024x16384 18.8 and 11.2, and of two blocks
-14336x4096 29.1 and 27.7, 32000x4096 61.7 and 58.8."""
+"""Tile of a GEMV whose K is not one or two blocks, which are unrolled; CTAs for each SM from which
+it is that. In a loop its threads have 47 registers, those of 2048 elements 70. On an H200,
+microseconds with either: 4096x3000 of 16 bits 7.9 and 8.6, 5000x3000 8.9 and 9.6, 5120x5120 14.1
+and 14.6, 4096x6144 13.8 and 13.7, 18432x7168 61.6 and 63.4, 8192x8192 34.2 and 34.7, 3072x9216 15.9
+and 16.2, 4096x11008 23.0 and 25.8, 8192x12288 48.4 and 49.3, 4096x14336 28.9 and 31.9, 8192x28672
+108.2 and 111.7; but 1024x16384 18.8 and 11.2, and of two blocks 14336x4096 29.1 and 27.7,
+32000x4096 61.7 and 58.8."""
 
 SHORT_GEMV_K = 32
 """K up to which a GEMV of a B that is contiguous along N has no tensor cores: of a tile of 16 by 32
