@@ -46,7 +46,8 @@ BINARY: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "div": lambda x, y: x / (y.abs() + 1),
     "maximum": torch.maximum,
     "minimum": torch.minimum,
-    "where": lambda x, y: torch.where(x > y, x, y * 0.5),
+    # Both are the same where rounding decides.
+    "where": lambda x, y: torch.where(x > y, x, (x + y) * 0.5),
     "swiglu": lambda x, y: F.silu(x) * y,
     "lerp": lambda x, y: torch.lerp(x, y, 0.3),
 }

@@ -99,10 +99,11 @@ def test_dynamic_sizes(interpreter, written, mask, dynamic, calls):
 
 
 @needs_triton
-def test_more_splits_than_are_unrolled(interpreter, monkeypatch):
-    """They are merged a few at a time, the last time fewer."""
+@pytest.mark.parametrize("elements", [64, 8192])
+def test_more_splits_than_are_unrolled(interpreter, monkeypatch, elements):
+    """They are the rows of tiles, the last of which has fewer."""
     monkeypatch.setattr(split_kv, "MAX_UNROLLED", 2)
-    monkeypatch.setattr(split_kv, "UNROLLED", 3)
+    monkeypatch.setattr(split_kv, "MAX_TILE_ELEMENTS", elements)
     text, _ = write("main", (1, 2, 1, 3, 24, 32, 300), dtype="f16")
     arrays = [draw(shape, "f16", 1) for shape in ((2, 3, 32), (2, 300, 32), (2, 300, 24))]
     (found,) = run(interpreter, text, "attention", arrays, [(2, 3, 24)])

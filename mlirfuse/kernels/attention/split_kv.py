@@ -7,7 +7,6 @@ them computes the epilogue.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 
 from mlirfuse.kernels.attention import heuristics, online_softmax
@@ -26,11 +25,15 @@ MAX_MERGE_BLOCK_M = 16
 
 MERGE_WARPS = 4
 
-MAX_UNROLLED, UNROLLED = 64, 16
-"""Splits up to which the loop of the merge is unrolled, and those of an iteration of a loop over
-more, or over a number that depends on sizes. No load waits for the one before:
+MAX_UNROLLED = 16
+"""Splits up to which the loop of the merge is unrolled, so that no load waits for the one before:
 in a loop each of 4 to 11 splits of a head of 80 took 0.45 us (H200). Merges of 19 splits of eight
-heads of 80 took 4.4 us in a loop and 2.3 unrolled, of 22 of 12 heads of 64 3.9 and 2.8."""
+heads of 80 took 4.4 us in a loop and 2.3 unrolled. More are the rows of a tile for each query: 69
+splits of four queries of two heads of 32, 16 unrolled at a time, took 15.3 us, since each is
+weighted by the largest score so far."""
+
+MAX_TILE_ELEMENTS = 8192
+"""Elements of such a tile: 64 of each of `MERGE_WARPS` warps."""
 
 PARTIAL_RESULTS = ("*fp32", "*fp32", "*fp32")
 """Accumulators, `row_max` and `row_sum` of each split."""
@@ -143,37 +146,58 @@ def _key_ranges(
 def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan:
     """The kernel that merges the splits of each query, and computes the epilogue."""
     sizes = analysis.sizes
+    unrolled = splits.keys.isdecimal() and splits.count <= MAX_UNROLLED
     block_m = min(MAX_MERGE_BLOCK_M, power_of_two(sizes.queries or MAX_MERGE_BLOCK_M))
-    config = AttentionConfig(block_m, 0, MERGE_WARPS, 1)
-    tiles = attention_tiles(analysis, block_m)
+    config = AttentionConfig(block_m if unrolled else 1, 0, MERGE_WARPS, 1)
+    tiles = attention_tiles(analysis, config.block_m)
     writer = tiles.body.writer
     online_softmax.write_query_indices(writer, sizes, config)
-    online_softmax.write_initial_state(writer, sizes, block_m)
-    row_mask, tile_mask = online_softmax.row_masks(sizes, block_m)
-    whole = splits.keys.isdecimal() and splits.count <= MAX_UNROLLED
-    with contextlib.ExitStack() as loops:
-        if not whole:
-            writer.line(f"num_splits = tl.cdiv({sizes.keys_text}, {splits.keys})")
-            first = f"for first in range(0, num_splits, {UNROLLED}):"
-            loops.enter_context(writer.indented(first))
-        count = splits.count if whole else UNROLLED
-        loops.enter_context(writer.indented(f"for split in tl.static_range({count}):"))
-        number = "split" if whole else "tl.minimum(first + split, num_splits - 1)"
-        writer.line(f"row = {_partial_row(sizes, number)}")
-        elements = f"s0 + row * {sizes.v_head_size} + offs_dv"
-        writer.line(f"split_accumulator = library.load({elements}, {tile_mask})")
-        writer.line(f"split_max = library.load(s1 + row, {row_mask})")
-        if not whole:
-            writer.line(
-                'split_max = tl.where(first + split < num_splits, split_max, float("-inf"))'
-            )
-        writer.line(f"split_sum = library.load(s2 + row, {row_mask})")
-        state = "accumulator, row_sum, row_max"
-        partial_state = "split_accumulator, split_sum, split_max"
-        writer.line(f"{state} = attention.merge_splits({partial_state}, {state})")
+    online_softmax.write_initial_state(writer, sizes, config.block_m)
+    if unrolled:
+        with writer.indented(f"for split in tl.static_range({splits.count}):"):
+            _write_step(writer, sizes, config.block_m, "split")
+    else:
+        _write_tile_of_splits(writer, sizes, splits)
     online_softmax.write_result(tiles, analysis)
     note = "Merge of the splits of flash decoding."
     return results_plan(tiles, analysis, config, note, before=partial)
+
+
+def _write_step(writer: Writer, sizes: AttentionSizes, block_m: int, split: str) -> None:
+    """Merges a split of the queries of a tile."""
+    row_mask, tile_mask = online_softmax.row_masks(sizes, block_m)
+    writer.line(f"row = {_partial_row(sizes, split)}")
+    elements = f"s0 + row * {sizes.v_head_size} + offs_dv"
+    writer.line(f"split_accumulator = library.load({elements}, {tile_mask})")
+    writer.line(f"split_max = library.load(s1 + row, {row_mask})")
+    writer.line(f"split_sum = library.load(s2 + row, {row_mask})")
+    writer.line(f"{_STATE} = attention.merge_splits({_SPLIT_STATE}, {_STATE})")
+
+
+def _write_tile_of_splits(writer: Writer, sizes: AttentionSizes, splits: KvSplits) -> None:
+    """Merges the splits of one query, a tile of them at a time."""
+    row_mask, tile_mask = online_softmax.row_masks(sizes, 1)
+    head_size = power_of_two(sizes.v_head_size)
+    height = min(power_of_two(splits.count), max(1, MAX_TILE_ELEMENTS // head_size))
+    writer.line(f"num_splits = tl.cdiv({sizes.keys_text}, {splits.keys})")
+    with writer.indented(f"for first in range(0, num_splits, {height}):"):
+        writer.line(f"split = first + tl.arange(0, {height})[:, None]")
+        writer.line("present = split < num_splits")
+        writer.line(f"row = {_partial_row(sizes, 'split')}")
+        masks = [
+            f"present & {mask}" if mask != "None" else "present" for mask in (row_mask, tile_mask)
+        ]
+        elements = f"s0 + row * {sizes.v_head_size} + offs_dv"
+        writer.line(f"accumulators = library.load({elements}, {masks[1]})")
+        writer.line(f"maxima = tl.load(s1 + row, mask={masks[0]}, other=float('-inf'))")
+        writer.line(f"sums = library.load(s2 + row, {masks[0]})")
+        merged = "attention.merged_splits(accumulators, sums, maxima)"
+        writer.line(f"{_SPLIT_STATE} = {merged}")
+        writer.line(f"{_STATE} = attention.merge_splits({_SPLIT_STATE}, {_STATE})")
+
+
+_STATE = "accumulator, row_sum, row_max"
+_SPLIT_STATE = "split_accumulator, split_sum, split_max"
 
 
 def _partial_row(sizes: AttentionSizes, split: str) -> str:

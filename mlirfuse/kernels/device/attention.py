@@ -60,6 +60,22 @@ def keys_per_split(
 
 
 @triton.jit
+def merged_splits(accumulators, sums, maxima):
+    """The state of the online softmax of a query over several parts of the keys.
+
+    Args:
+      accumulators: weighted sums of the values of each part, shape [parts, head_size].
+      sums: sums of their weights, shape [parts, 1].
+      maxima: their largest scaled scores; -inf where all of them are masked.
+    """
+    largest = tl.max(maxima, 0, keep_dims=True)
+    base = tl.where(largest == float("-inf"), 0.0, largest)
+    weights = tl.exp2(maxima - base)
+    accumulator = tl.sum(accumulators * weights, 0, keep_dims=True)
+    return accumulator, tl.sum(sums * weights, 0, keep_dims=True), largest
+
+
+@triton.jit
 def merge_splits(split_accumulator, split_sum, split_max, accumulator, row_sum, row_max):
     """Adds the state of an online softmax over other keys.
 
