@@ -246,3 +246,44 @@ func.func @of_one(%x: tensor<9xf32>) -> tensor<1x9xf32> {
   } -> tensor<1x9xf32>, tensor<9xf32>
   return %s#0 : tensor<1x9xf32>
 }
+
+// -----
+
+// Parts of one in front of rows: one row behind the other.
+// CHECK-LABEL: @stacked
+// CHECK-SAME: %[[A:.*]]: tensor<6x3xf32>, %[[B:.*]]: tensor<2x6x3xf32>
+// CHECK: %[[S:.*]] = linalg.generic
+// CHECK: %[[D:.*]] = tensor.collapse_shape %[[B]] {{\[\[}}0, 1], [2]] : tensor<2x6x3xf32> into tensor<12x3xf32>
+// CHECK: %[[C:.*]] = tensor.concat dim(0) %[[S]], %[[D]] : (tensor<6x3xf32>, tensor<12x3xf32>) -> tensor<18x3xf32>
+// CHECK: %[[Y:.*]] = tensor.expand_shape %[[C]] {{\[\[}}0, 1], [2]] output_shape [3, 6, 3]
+// CHECK: return %[[Y]]
+#rows = affine_map<(a, b) -> (a, b)>
+func.func @stacked(%a: tensor<6x3xf32>, %b: tensor<2x6x3xf32>) -> tensor<3x6x3xf32> {
+  %e = tensor.empty() : tensor<6x3xf32>
+  %s = linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<6x3xf32>) outs(%e : tensor<6x3xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.sin %p : f32
+    linalg.yield %r : f32
+  } -> tensor<6x3xf32>
+  %w = tensor.expand_shape %s [[0, 1], [2]] output_shape [1, 6, 3] : tensor<6x3xf32> into tensor<1x6x3xf32>
+  %y = tensor.concat dim(0) %w, %b : (tensor<1x6x3xf32>, tensor<2x6x3xf32>) -> tensor<3x6x3xf32>
+  return %y : tensor<3x6x3xf32>
+}
+
+// -----
+
+// The dimension in front of the concatenated one has two elements there.
+// CHECK-LABEL: @apart
+// CHECK: tensor.concat dim(1) %{{.*}}, %{{.*}} : (tensor<2x3x3xf32>, tensor<2x1x3xf32>) -> tensor<2x4x3xf32>
+#rows = affine_map<(a, b) -> (a, b)>
+func.func @apart(%a: tensor<6x3xf32>, %b: tensor<2x1x3xf32>) -> tensor<2x4x3xf32> {
+  %e = tensor.empty() : tensor<6x3xf32>
+  %s = linalg.generic {indexing_maps = [#rows, #rows], iterator_types = ["parallel", "parallel"]} ins(%a : tensor<6x3xf32>) outs(%e : tensor<6x3xf32>) {
+  ^bb0(%p: f32, %o: f32):
+    %r = math.sin %p : f32
+    linalg.yield %r : f32
+  } -> tensor<6x3xf32>
+  %w = tensor.expand_shape %s [[0, 1], [2]] output_shape [2, 3, 3] : tensor<6x3xf32> into tensor<2x3x3xf32>
+  %y = tensor.concat dim(1) %w, %b : (tensor<2x3x3xf32>, tensor<2x1x3xf32>) -> tensor<2x4x3xf32>
+  return %y : tensor<2x4x3xf32>
+}

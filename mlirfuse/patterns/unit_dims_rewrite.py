@@ -36,6 +36,8 @@ Source: MLIR, folding of unit extent dimensions.
 
 from __future__ import annotations
 
+import math
+
 from iree.compiler import ir
 
 from mlirfuse import builders
@@ -116,11 +118,13 @@ def _concatenation(root: ir.Operation) -> Match | None:
         if source is None or not ops.is_elementwise(source) or ops.in_region(source):
             continue
         groups = ops.reassociation(expand)
-        # All other dimensions of the group of the concatenated one have one element.
-        wide = [[1 if d == axis else size for d, size in enumerate(shape)] for shape in shapes]
+        # The parts are one behind the other along the group of the concatenated dimension, too.
         joined = next(group for group in groups if axis in group)
-        if all(shape[d] == 1 for shape in wide for d in joined) and all(
-            ops.merges_units(groups, shape) for shape in shapes
+        others = [group for group in groups if group != joined]
+        before = joined[: joined.index(axis)]
+        if all(
+            all(shape[d] == 1 for d in before) and ops.merges_units(others, shape)
+            for shape in shapes
         ):
             return Match(root, (root,), (groups, groups.index(joined)))
     return None
@@ -132,7 +136,7 @@ def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.
     read = dict.fromkeys(ops.defining_op(value) for value in root.operands)
     with ir.InsertionPoint(root), root.location:
         parts = [builders.collapse(value, groups) for value in root.operands]
-        merged = [shape[d] for d in ops.wide_dims(groups, shape)]
+        merged = [math.prod(shape[d] or 0 for d in group) for group in groups]
         kind = builders.tensor_type(merged, ops.element_type(result))
         attributes = {"dim": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), axis)}
         new = ir.Operation.create("tensor.concat", [kind], parts, attributes=attributes)

@@ -60,7 +60,10 @@ def _positions(x: torch.Tensor, size: int, padding: int, align: bool) -> torch.T
 
 
 def _picked(x: torch.Tensor, places: list[torch.Tensor]) -> torch.Tensor:
-    """Elements (batch, channels, ...) at whole positions of (batch, ...); zero outside."""
+    """Elements (batch, channels, ...) at whole positions of (batch, ...); zero outside.
+
+    Those of half precision are widened: no more elements are converted than are read.
+    """
     import torch
 
     sizes = x.shape[2:]
@@ -71,6 +74,7 @@ def _picked(x: torch.Tensor, places: list[torch.Tensor]) -> torch.Tensor:
         flat = flat * size + place.clamp(0, size - 1).to(torch.int64)
     index = flat.flatten(1).unsqueeze(1).expand(-1, x.shape[1], -1)
     values = x.flatten(2).gather(2, index).view(*x.shape[:2], *places[0].shape[1:])
+    values = values.float() if is_half(x.dtype) else values
     return torch.where(inside.unsqueeze(1), values, 0)
 
 
@@ -80,12 +84,11 @@ def _grid_sampler(
     """Bilinear (0), nearest (1) or bicubic (2) values at the positions of the grid."""
     import torch
 
-    dtype = x.dtype
-    if is_half(dtype):
-        x, grid = x.float(), grid.float()
-    sizes = x.shape[2:]
+    dtype, sizes = x.dtype, x.shape[2:]
     # The grid's last axis is x, y, z; axes of the input are z, y, x.
-    parts = [_unnormalized(grid[..., -1 - axis], size, align) for axis, size in enumerate(sizes)]
+    places = [grid[..., -1 - axis] for axis in range(len(sizes))]
+    places = [place.float() for place in places] if is_half(dtype) else places
+    parts = [_unnormalized(place, size, align) for place, size in zip(places, sizes, strict=True)]
     if mode == 2:
         starts = [torch.floor(part) for part in parts]
         weights = [cubic_weights(part - start) for part, start in zip(parts, starts, strict=True)]
