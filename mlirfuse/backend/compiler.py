@@ -212,7 +212,15 @@ class Compiler:
     def _safe_flags(self, module: ir.Module, *, fused: bool) -> tuple[str, ...]:
         """The flags with which IREE computes a module right."""
         kernels = gpu_pipelines.safe_flags(module) if fused and self.target.name == "cuda" else ()
-        return (*kernels, *in_place_updates.safe_flags(module))
+        try:
+            ordered = in_place_updates.safe_flags(module)
+        except Exception as error:
+            if not self.options.feature("fallback"):
+                raise
+            LOG.warning("in_place_updates left out: %s", described(error))
+            trace(error)
+            ordered = in_place_updates.IN_ORDER
+        return (*kernels, *ordered)
 
     def _has_dynamic_grids(self, source: Path) -> bool:
         """Whether dispatches of a module may have no workgroups, which CUDA refuses to launch."""

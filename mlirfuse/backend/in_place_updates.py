@@ -69,7 +69,7 @@ def _updates(module: ir.Module) -> Iterator[tuple[ir.Operation, ir.Value]]:
 def _read_inits(op: ir.Operation) -> list[ir.Value]:
     """The inits of an op, without those that the body of a generic does not read."""
     inits = ops.inits(op) if op.results else []
-    if not ops.is_generic(op):
+    if not inits or not ops.is_generic(op):
         return inits
     arguments = list(ops.body(op).arguments)[-len(inits) :]
     return [init for init, read in zip(inits, map(ops.is_read, arguments), strict=True) if read]

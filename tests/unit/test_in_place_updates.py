@@ -93,6 +93,22 @@ def test_an_op_that_reads_nothing_of_its_destination():
     assert not flags("elementwise")
 
 
+def test_an_op_without_results():
+    text = """
+      func.func @main(%x: memref<4xf32>) {
+        linalg.generic {
+          indexing_maps = [affine_map<(a) -> (a)>], iterator_types = ["parallel"]
+        } outs(%x : memref<4xf32>) {
+        ^bb0(%o: f32):
+          linalg.yield %o : f32
+        }
+        return
+      }
+    """
+    with ir.Context():
+        assert not in_place_updates.safe_flags(ir.Module.parse(text))
+
+
 class Moved(nn.Module):
     """The part that is overwritten is added elsewhere."""
 
@@ -113,3 +129,15 @@ def test_results(monkeypatch, safe):
     program = mlirfuse.compile(Moved(), (a, b), target="cpu", cache=False)
     pairs = zip(program(a, b), Moved()(a, b), strict=True)
     assert all(np.array_equal(found, expected) for found, expected in pairs) == safe
+
+
+def test_an_analysis_that_raises_keeps_the_order(monkeypatch, caplog):
+    def broken(module):
+        raise ValueError("a fault")
+
+    monkeypatch.setattr(in_place_updates, "safe_flags", broken)
+    a, b = torch.randn(2, 2, 3, 8, 9)
+    program = mlirfuse.compile(Moved(), (a, b), target="cpu", cache=False)
+    pairs = zip(program(a, b), Moved()(a, b), strict=True)
+    assert all(np.array_equal(found, expected) for found, expected in pairs)
+    assert "in_place_updates left out" in caplog.text
