@@ -60,8 +60,10 @@ def _updates(module: ir.Module) -> Iterator[tuple[ir.Operation, ir.Value]]:
             yield op, op.operands[0]
         elif op.name.startswith(("linalg.", "iree_linalg_ext.")) and op.name not in _FRESH:
             yield from ((op, init) for init in _read_inits(op))
-        elif "tied_operands" in op.attributes:
-            first = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0]
+        elif "tied_operands" in op.attributes and len(op.operands):
+            # A dispatch has its workload first; a call has none.
+            segments = "operandSegmentSizes" in op.attributes
+            first = ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"])[0] if segments else 0
             tied = [ir.IntegerAttr(each).value for each in op.attributes["tied_operands"]]
             yield from ((op, op.operands[first + index]) for index in tied if index >= 0)
 

@@ -93,6 +93,22 @@ def test_an_op_that_reads_nothing_of_its_destination():
     assert not flags("elementwise")
 
 
+def test_calls_and_dispatches_that_are_tied():
+    text = """
+      util.func private @f(%x: tensor<4xf32>) -> %x
+      util.func private @g(%x: tensor<4xf32>) -> tensor<4xf32>
+      util.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+        %a = util.call @FIRST(%x) : (tensor<4xf32>) -> TIE
+        %b = util.call @g(%x) : (tensor<4xf32>) -> tensor<4xf32>
+        util.return %a, %b : tensor<4xf32>, tensor<4xf32>
+      }
+    """
+    with ir.Context():
+        for first, tie in (("f", "%x"), ("g", "tensor<4xf32>")):
+            module = ir.Module.parse(text.replace("FIRST", first).replace("TIE", tie))
+            assert bool(in_place_updates.safe_flags(module)) == (first == "f")
+
+
 def test_an_op_without_results():
     text = """
       func.func @main(%x: memref<4xf32>) {
