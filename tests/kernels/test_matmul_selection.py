@@ -306,3 +306,24 @@ def test_a_measured_tile_that_leaves_a_wide_epilogue_too_few_registers_is_passed
     exact = dataclasses.replace(problem, wide_epilogue=True)
     assert choose_config(problem, target) == large
     assert choose_config(problem, target, exact=exact) != large
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "bits", "loops"),
+    [
+        (4096, 14336, 16, True),
+        (14336, 4096, 16, False),  # two blocks, unrolled
+        (4096, 2048, 16, False),
+        (4096, 3000, 16, True),
+        (50000, 1000, 16, False),  # a part of a block
+        (1024, 16384, 16, False),  # too few CTAs of that tile
+        (4096, 14336, 32, True),
+        (4096, 2048, 32, False),
+    ],
+)
+def test_gemvs_of_more_than_two_blocks_have_lighter_ctas(n, k, bits, loops):
+    problem = MatmulProblem(m=1, n=n, k=k, batch=1, operand_bits=bits)
+    config = heuristics.default_config(problem, HOPPER)
+    assert config.block_m == 1
+    assert (config == heuristics.GEMV_LOOP) == loops
+    assert config.block_k * bits <= heuristics.GEMV_ROW_BYTES * 8

@@ -142,6 +142,17 @@ def test_combiners_of_floats(interpreter, strategy, op, init, reference):
     close(found, reference(array.astype(np.float64), axis=1), "f32")
 
 
+@needs_triton
+def test_products_of_many_factors_near_one(interpreter, strategy):
+    """Factors just below one would all round a product above one down, in f32."""
+    f = Function("main", (2, 6000, 3))
+    text = f.finish(f.reduce("arith.mulf", f.argument((0, 1, 2), "f32"), (1,), 1.0))
+    array = np.float32(1) + draw((2, 6000, 3), "f32") / np.float32(24000)
+    array[:, 0] = 1.5
+    (found,) = run(interpreter, text, "rows", [array], [(2, 3)])
+    close(found, array.astype(np.float64).prod(1), "f32")
+
+
 def integers(shape, element, op, init, axes):
     """A module with one reduction of integers."""
     n = range(len(shape))
