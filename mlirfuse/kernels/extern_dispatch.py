@@ -5,7 +5,8 @@ becomes
   %y = hal.dispatch.extern "row_kernel"(%x, %size) count { ... } objects { ptx }
 
 A kernel that updates a tensor in place has it as its last tensor, tied to the result: IREE copies
-it before, where anything else reads it.
+it before, where anything reads it later. What reads it earlier must stay so
+(`backend.in_place_updates`).
 
   %y = hal.dispatch.extern "scatter_kernel"(%u, %i, %x) -> %x
 
