@@ -15,18 +15,14 @@ from collections.abc import Iterator
 
 from iree.compiler import ir
 
+from mlirfuse.kernels import alignment
 from mlirfuse.structured.ir import ops
 
 IN_ORDER = ("--iree-stream-partitioning-favor=debug",)
 """No dispatches at the same time."""
 
-_VIEWS = {
-    *ops.RESHAPES,
-    "tensor.cast",
-    "flow.tensor.reshape",
-    "iree_tensor_ext.bitcast",
-    "iree_tensor_ext.compute_barrier.start",
-}
+_VIEWS = {*alignment.VIEWS, "flow.tensor.reshape"} - {"util.optimization_barrier"}
+"""Ops whose results are their first operand; the barrier may have several."""
 
 _FRESH = {
     "tensor.empty",
@@ -37,12 +33,7 @@ _FRESH = {
 }
 """Ops whose results IREE makes anew for each user."""
 
-_READ_LATER = {
-    "tensor.dim",
-    "iree_tensor_ext.compute_barrier.end",
-    "hal.tensor.export",
-    "util.return",
-}
+_READ_LATER = {"tensor.dim", "hal.tensor.export", "util.return"}
 """Users of a tensor that read none of it, or behind all dispatches."""
 
 

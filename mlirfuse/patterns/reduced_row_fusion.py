@@ -38,10 +38,10 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if not ends and not is_behind_norm(root):
         return None
     found = axis_reduction_fusion.match(root, ctx)
-    if not isinstance(found, Match) or ends:
-        alone = isinstance(found, Match) and sum(map(reduces, found.ops)) < 2
-        return None if alone else found
-    return found if _holds_norm(found, ctx.target) else None
+    if not isinstance(found, Match):
+        return found
+    whole = sum(map(reduces, found.ops)) > 1 if ends else _holds_norm(found, ctx.target)
+    return found if whole else None
 
 
 def _holds_norm(found: Match, target: Target) -> bool:

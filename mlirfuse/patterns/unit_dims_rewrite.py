@@ -97,8 +97,7 @@ def _rewrite_slice(root: ir.Operation, expand: ir.Operation, offsets: list[int])
         new = slice_builder.extract_slice(expand.operands[0], offsets, sizes)
     root.results[0].replace_all_uses_with(new.results[0])
     root.erase()
-    if not ops.users(expand.results[0]):
-        expand.erase()
+    _erase_unused(expand)
     return new
 
 
@@ -143,9 +142,14 @@ def _rewrite_concatenation(root: ir.Operation, groups: Groups, axis: int) -> ir.
         result.replace_all_uses_with(builders.expand(new.results[0], groups, shape))
     root.erase()
     for op in read:
-        if op is not None and op.name == "tensor.expand_shape" and reshape_builder.is_unused(op):
-            op.erase()
+        _erase_unused(op)
     return new
+
+
+def _erase_unused(op: ir.Operation | None) -> None:
+    """Erases an expansion without users."""
+    if op is not None and op.name == "tensor.expand_shape" and reshape_builder.is_unused(op):
+        op.erase()
 
 
 def _scan(root: ir.Operation) -> Match | None:
@@ -205,12 +209,7 @@ def _rewrite_scan(root: ir.Operation, groups: Groups) -> ir.Operation:
                 user.erase()
         result.replace_all_uses_with(builders.expand(new.results[0], groups, shape))
     root.erase()
-    if (
-        expand is not None
-        and expand.name == "tensor.expand_shape"
-        and not ops.users(expand.results[0])
-    ):
-        expand.erase()
+    _erase_unused(expand)
     return new
 
 

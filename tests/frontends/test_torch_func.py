@@ -116,6 +116,10 @@ GRADIENTS = {
         lambda x: F.adaptive_avg_pool3d(x, (2, 3, 1)),
         [(2, 3, 5, 7, 4)],
     ),
+    "adaptive average of one volume": (
+        lambda x: F.adaptive_avg_pool3d(x, (2, 3, 1)),
+        [(3, 5, 7, 4)],
+    ),
     "linear": (resized("linear", 9), [(2, 3, 4)]),
     "bilinear": (resized("bilinear", (9, 3)), [(2, 3, 4, 7)]),
     "trilinear": (resized("trilinear", (3, 5, 4)), [(2, 3, 4, 4, 2)]),

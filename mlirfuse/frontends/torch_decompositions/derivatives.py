@@ -6,6 +6,7 @@ the windows of an element, and ops that PyTorch decomposes forward alone.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,8 +43,8 @@ def table() -> Table:
         **known,
         aten.avg_pool2d_backward.default: _avg_pool,
         aten.avg_pool3d_backward.default: _avg_pool,
-        aten._adaptive_avg_pool2d_backward.default: _adaptive_avg_pool,
-        aten._adaptive_avg_pool3d_backward.default: _adaptive_avg_pool,
+        aten._adaptive_avg_pool2d_backward.default: functools.partial(_adaptive_avg_pool, 2),
+        aten._adaptive_avg_pool3d_backward.default: functools.partial(_adaptive_avg_pool, 3),
         aten.softshrink_backward.default: _softshrink,
         aten._weight_norm_interface_backward.default: _weight_norm,
         aten.upsample_bicubic2d_backward.default: _resized(_cubic),
@@ -91,12 +92,10 @@ def _avg_pool(
     return cropped.reshape(x.shape)
 
 
-def _adaptive_avg_pool(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Each dimension is multiplied by the matrix of the shares of its windows."""
+def _adaptive_avg_pool(rank: int, gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Each of the last dimensions is multiplied by the matrix of the shares of its windows."""
     import torch
 
-    rank = x.dim() - 2 if x.dim() > 3 else x.dim() - 1
-    rank = 3 if x.dim() == 5 else min(rank, 2)
     for dim in range(-rank, 0):
         size, count = x.shape[dim], gradient.shape[dim]
         window = torch.arange(count, device=x.device).unsqueeze(1)

@@ -13,7 +13,7 @@ from mlirfuse.kernels.attention import heuristics, online_softmax
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.attention.online_softmax import KeyRange
 from mlirfuse.kernels.attention.problem import AttentionConfig
-from mlirfuse.kernels.attention.sizes import BATCH_SIZE, QUERY_SIZE, AttentionSizes
+from mlirfuse.kernels.attention.sizes import BATCH_SIZE, QUERY_SIZE, AttentionSizes, padded_head
 from mlirfuse.kernels.attention.tiles import attention_program, attention_tiles, results_plan
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.writer import Writer
@@ -37,6 +37,9 @@ MAX_TILE_ELEMENTS = 8192
 
 PARTIAL_RESULTS = ("*fp32", "*fp32", "*fp32")
 """Accumulators, `row_max` and `row_sum` of each split."""
+
+_STATE = "accumulator, row_sum, row_max"
+_SPLIT_STATE = "split_accumulator, split_sum, split_max"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -155,7 +158,7 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
     online_softmax.write_initial_state(writer, sizes, config.block_m)
     if unrolled:
         with writer.indented(f"for split in tl.static_range({splits.count}):"):
-            _write_step(writer, sizes, config.block_m, "split")
+            _write_split(writer, sizes, config.block_m)
     else:
         _write_tile_of_splits(writer, sizes, splits)
     online_softmax.write_result(tiles, analysis)
@@ -163,10 +166,10 @@ def _merge(analysis: AttentionAnalysis, splits: KvSplits, partial: Plan) -> Plan
     return results_plan(tiles, analysis, config, note, before=partial)
 
 
-def _write_step(writer: Writer, sizes: AttentionSizes, block_m: int, split: str) -> None:
+def _write_split(writer: Writer, sizes: AttentionSizes, block_m: int) -> None:
     """Merges a split of the queries of a tile."""
     row_mask, tile_mask = online_softmax.row_masks(sizes, block_m)
-    writer.line(f"row = {_partial_row(sizes, split)}")
+    writer.line(f"row = {_partial_row(sizes, 'split')}")
     elements = f"s0 + row * {sizes.v_head_size} + offs_dv"
     writer.line(f"split_accumulator = library.load({elements}, {tile_mask})")
     writer.line(f"split_max = library.load(s1 + row, {row_mask})")
@@ -177,8 +180,8 @@ def _write_step(writer: Writer, sizes: AttentionSizes, block_m: int, split: str)
 def _write_tile_of_splits(writer: Writer, sizes: AttentionSizes, splits: KvSplits) -> None:
     """Merges the splits of one query, a tile of them at a time."""
     row_mask, tile_mask = online_softmax.row_masks(sizes, 1)
-    head_size = power_of_two(sizes.v_head_size)
-    height = min(power_of_two(splits.count), max(1, MAX_TILE_ELEMENTS // head_size))
+    most = max(1, MAX_TILE_ELEMENTS // padded_head(sizes.v_head_size))
+    height = min(power_of_two(splits.count), most)
     writer.line(f"num_splits = tl.cdiv({sizes.keys_text}, {splits.keys})")
     with writer.indented(f"for first in range(0, num_splits, {height}):"):
         writer.line(f"split = first + tl.arange(0, {height})[:, None]")
@@ -194,10 +197,6 @@ def _write_tile_of_splits(writer: Writer, sizes: AttentionSizes, splits: KvSplit
         merged = "attention.merged_splits(accumulators, sums, maxima)"
         writer.line(f"{_SPLIT_STATE} = {merged}")
         writer.line(f"{_STATE} = attention.merge_splits({_SPLIT_STATE}, {_STATE})")
-
-
-_STATE = "accumulator, row_sum, row_max"
-_SPLIT_STATE = "split_accumulator, split_sum, split_max"
 
 
 def _partial_row(sizes: AttentionSizes, split: str) -> str:

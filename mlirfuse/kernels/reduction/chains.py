@@ -52,21 +52,11 @@ def is_behind_norm(root: ir.Operation) -> bool:
 
     A norm or a softmax has at most two itself.
     """
-    return _length(root) >= NORM_REDUCTIONS + 1
-
-
-def _length(root: ir.Operation) -> int:
-    """Reductions one after the other up to this one, over the same loops; none beyond three."""
-    lengths = {root: 1}
     ends = [root]
-    for length in range(2, NORM_REDUCTIONS + 2):
-        ends = [op for end in ends for op in _before(end) if is_root(op) and _has_loops(op, root)]
-        lengths |= {op: length for op in ends}
-    return max(lengths.values())
-
-
-def _has_loops(op: ir.Operation, other: ir.Operation) -> bool:
-    return ops.loop_sizes(op) == ops.loop_sizes(other) and _reduced_dims(op) == _reduced_dims(other)
+    for _ in range(NORM_REDUCTIONS):
+        before = dict.fromkeys(op for end in ends for op in _before(end))
+        ends = [op for op in before if is_root(op) and _has_loops(op, root)]
+    return bool(ends)
 
 
 def is_softmax_behind_norm(softmax: ir.Operation) -> bool:
@@ -91,6 +81,10 @@ def normalized_dims(root: ir.Operation) -> frozenset[int] | None:
         if dims < _reduced_dims(root):
             return dims
     return None
+
+
+def _has_loops(op: ir.Operation, other: ir.Operation) -> bool:
+    return ops.loop_sizes(op) == ops.loop_sizes(other) and _reduced_dims(op) == _reduced_dims(other)
 
 
 def _waits(root: ir.Operation) -> bool:
