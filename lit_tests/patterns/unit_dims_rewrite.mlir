@@ -87,13 +87,43 @@ func.func @no_rewrite_of_a_split(%x: tensor<12xf32>) -> tensor<4xf32> {
 
 // -----
 
-// A slice that keeps the dimension is left alone.
-// CHECK-LABEL: @no_rewrite_of_kept_dims
-// CHECK: tensor.extract_slice %{{.+}}[0, 8] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<1x4xf32>
-func.func @no_rewrite_of_kept_dims(%x: tensor<12xf32>) -> tensor<1x4xf32> {
+// A dimension of size one that the slice keeps is added to its result.
+// CHECK-LABEL: @slice_that_keeps_the_dimension
+// CHECK-SAME: %[[X:.+]]: tensor<12xf32>
+// CHECK: %[[S:.+]] = tensor.extract_slice %[[X]][8] [2] [2] : tensor<12xf32> to tensor<2xf32>
+// CHECK: %[[E:.+]] = tensor.expand_shape %[[S]] {{\[\[}}0, 1]] output_shape [1, 2]
+// CHECK: return %[[E]]
+func.func @slice_that_keeps_the_dimension(%x: tensor<12xf32>) -> tensor<1x2xf32> {
   %e = tensor.expand_shape %x [[0, 1]] output_shape [1, 12] : tensor<12xf32> into tensor<1x12xf32>
-  %a = tensor.extract_slice %e[0, 8] [1, 4] [1, 1] : tensor<1x12xf32> to tensor<1x4xf32>
-  return %a : tensor<1x4xf32>
+  %a = tensor.extract_slice %e[0, 8] [1, 2] [1, 2] : tensor<1x12xf32> to tensor<1x2xf32>
+  return %a : tensor<1x2xf32>
+}
+
+// -----
+
+// One column of a batch of one; the slice drops that dimension, too.
+// CHECK-LABEL: @slice_of_a_column
+// CHECK-SAME: %[[X:.+]]: tensor<6x5x2xf32>
+// CHECK: %[[S:.+]] = tensor.extract_slice %[[X]][0, 0, 1] [6, 5, 1] [1, 1, 1] : tensor<6x5x2xf32> to tensor<6x5xf32>
+// CHECK: return %[[S]]
+func.func @slice_of_a_column(%x: tensor<6x5x2xf32>) -> tensor<6x5xf32> {
+  %e = tensor.expand_shape %x [[0, 1], [2], [3]] output_shape [1, 6, 5, 2] : tensor<6x5x2xf32> into tensor<1x6x5x2xf32>
+  %a = tensor.extract_slice %e[0, 0, 0, 1] [1, 6, 5, 1] [1, 1, 1, 1] : tensor<1x6x5x2xf32> to tensor<6x5xf32>
+  return %a : tensor<6x5xf32>
+}
+
+// -----
+
+// The same before a collapse of the dimensions; the start is not static.
+// CHECK-LABEL: @slice_before_a_collapse
+// CHECK-SAME: %[[X:.+]]: tensor<6x8xf32>, %[[N:.+]]: index
+// CHECK: %[[S:.+]] = tensor.extract_slice %[[X]][0, %[[N]]] [6, 4] [1, 1] : tensor<6x8xf32> to tensor<6x4xf32>
+// CHECK: return %[[S]]
+func.func @slice_before_a_collapse(%x: tensor<6x8xf32>, %n: index) -> tensor<6x4xf32> {
+  %e = tensor.expand_shape %x [[0, 1], [2]] output_shape [1, 6, 8] : tensor<6x8xf32> into tensor<1x6x8xf32>
+  %a = tensor.extract_slice %e[0, 0, %n] [1, 6, 4] [1, 1, 1] : tensor<1x6x8xf32> to tensor<1x6x4xf32>
+  %c = tensor.collapse_shape %a [[0, 1], [2]] : tensor<1x6x4xf32> into tensor<6x4xf32>
+  return %c : tensor<6x4xf32>
 }
 
 // -----

@@ -8,8 +8,10 @@
 The cross-entropy of logits is then no log-softmax that is written and read again. Root: a generic
 that extracts elements of a tensor which elementwise ops compute, at most half as many as it has,
 and which gathers alone read. Ops are computed again up to tensors that are in memory anyway, or
-that are no larger; constant data stays as it is. Static sizes; bodies of arithmetic only.
-Numerics: exact.
+that are no larger; constant data stays as it is. A kernel for a GPU also computes elements that it
+reads more often, from tensors that the function is given, where that takes less time than to write
+and read the tensor: the activation in front of a flip, a reflected border or a larger image.
+Static sizes; bodies of arithmetic only. Numerics: exact.
 Source: fusion of producers into `tensor.extract`, as TorchInductor computes indirect loads.
 """
 
@@ -23,12 +25,25 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, Numerics, PassContext
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels.alignment import VIEWS
+from mlirfuse.kernels.codegen.instructions import instructions
 from mlirfuse.structured.ir import fusable_neighbors, ops
 
 _EXTRACT = "tensor.extract"
 
 MAX_OPS = 32
 """Ops that a gather computes again, each once: more than any activation has."""
+
+INSTRUCTIONS_PER_BYTE = 6
+"""Instructions that lanes of a GPU complete while the memory moves a byte, fewer than of an H100
+(9) and an H200 (7): 132 SMs of 128 lanes at 1.75 GHz beside 3.35 and 4.1 TB/s."""
+
+LAUNCH_BYTES = 4 * 1024 * 1024
+"""Bytes that the memory moves in the time of one more kernel, one microsecond."""
+
+LOAD_INSTRUCTIONS = 8
+"""Instructions of one more load at a computed index, an estimate."""
 
 _Key = tuple[ir.Value, tuple[int, ...]]
 """A tensor, and for each of its dimensions the number of the gather's index."""
@@ -59,6 +74,12 @@ class _Element:
         self._visit(found)
         return [element for element in found.values() if element.parts is None]
 
+    def computed(self) -> list[_Element]:
+        """The elements that are computed, each once."""
+        found: dict[_Key, _Element] = {}
+        self._visit(found)
+        return [element for element in found.values() if element.parts is not None]
+
     def _visit(self, found: dict[_Key, _Element]) -> None:
         if self.key not in found:
             found[self.key] = self
@@ -77,29 +98,64 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | None:
     found: Elements = {}
     for op in ops.nested_ops(root):
         if op.name == _EXTRACT and op.parent.operation == root:
-            element = _computed(root, op)
+            element = _computed(root, op, ctx)
             if element is not None:
                 found[op] = element
     return Match(root, (root,), found) if found else None
 
 
-def _computed(root: ir.Operation, extract: ir.Operation) -> _Element | None:
+def _computed(root: ir.Operation, extract: ir.Operation, ctx: PassContext) -> _Element | None:
     value = extract.operands[0]
     producer = _producer(value)
-    sizes = ops.loop_sizes(root)
-    known = [size for size in sizes if size is not None]
-    if producer is None or producer.block != root.block or len(known) < len(sizes):
+    if producer is None or producer.block != root.block or None in ops.loop_sizes(root):
         return None
-    if 2 * math.prod(known) > ops.num_elements(value) or not _is_only_gathered(value):
+    if not _is_only_gathered(value):
         return None
     indices = tuple(range(len(ops.shape(value))))
     element = _grown(_Element(value, indices), {})
+    if element.parts is None:
+        return None
+    if 2 * _reads(root) > ops.num_elements(value) and not (
+        triton_compiler.supports(ctx.target) and _is_cheap(element)
+    ):
+        return None
     kept = [leaf.value for leaf in element.leaves() if leaf.value != value]
     larger = any(
         ops.num_bytes(leaf) > ops.num_bytes(value) and not _is_in_memory(leaf, producer)
         for leaf in kept
     )
-    return None if element.parts is None or larger else element
+    return None if larger else element
+
+
+def _reads(gather: ir.Operation) -> int:
+    """The times that a gather reads an element, which has a static iteration space."""
+    return math.prod(size or 0 for size in ops.loop_sizes(gather))
+
+
+def _is_cheap(element: _Element) -> bool:
+    """Whether all gathers of a tensor compute it in less time than it takes to write and read it.
+
+    They read tensors that the function is given: no op that computes one of them has this one as
+    its epilogue, as a contraction or a norm may.
+    """
+    gathers = [user.parent.operation for user in ops.users(element.value)]
+    if not all(ops.is_generic(op) and None not in ops.loop_sizes(op) for op in gathers):
+        return False
+    leaves = element.leaves()
+    if not all(_is_given(leaf.value) for leaf in leaves):
+        return False
+    short = ops.element_bits(element.value) <= 16
+    producers = (_producer(each.value) for each in element.computed())
+    each = sum(instructions(op, short=short) for op in producers if op is not None)
+    each += LOAD_INSTRUCTIONS * (len(leaves) - 1)
+    saved = 2 * ops.num_bytes(element.value) + LAUNCH_BYTES
+    return each * sum(map(_reads, gathers)) <= INSTRUCTIONS_PER_BYTE * saved
+
+
+def _is_given(value: ir.Value) -> bool:
+    """Whether a tensor is an argument of the function, constant data, or a view of such a one."""
+    op = ops.defining_op(ops.strip_views(value, VIEWS))
+    return op is None or op.name == "hal.tensor.import" or ops.is_constant_data(value)
 
 
 def _is_only_gathered(value: ir.Value) -> bool:

@@ -25,17 +25,19 @@
 Root: the collapse, or a concatenation of what an elementwise op computes without dimensions of size
 one, which no elementwise op reads. A model with a batch of one has such reshapes between the parts
 of a rotary embedding, where they would end a group. Or a slice of a tensor that is expanded by
-dimensions of size one, which the slice drops: the gates of a recurrent cell. Or a scan of such a
-tensor, or of which such a collapse alone reads the result. Each group of merged
-dimensions has one of another size at most; all parts are inserted at static offsets, into an empty
-tensor, a constant one, as the zeros between the elements of a transposed convolution's image, or
-one insertion after the other, which nothing else reads. Static sizes, any element type.
+dimensions of size one, such as a part of what an elementwise op computes: it becomes a slice of the
+tensor itself, which `slice_fusion` finds behind that op. Or a scan of such a tensor, or of which
+such a collapse alone reads the result. Each group of merged dimensions has one of another size at
+most; all parts are inserted at static offsets, into an empty tensor, a constant one, as the zeros
+between the elements of a transposed convolution's image, or one insertion after the other, which
+nothing else reads. Static sizes, any element type.
 Numerics: exact.
 Source: MLIR, folding of unit extent dimensions.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from iree.compiler import ir
@@ -73,29 +75,59 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def _slice(root: ir.Operation) -> Match | None:
-    """Finds a slice that drops all dimensions that an expansion adds."""
+    """Finds a slice of a tensor to which an expansion adds dimensions of size one."""
     expand = ops.defining_op(root.operands[0])
     if expand is None or expand.name != "tensor.expand_shape" or ops.in_region(root):
         return None
-    boxes = ops.static_slice(root)
-    if boxes is None or None in ops.shape(root.results[0]) or not ops.has_unit_strides(root):
-        return None
+    taken, shape = ops.slice_params(root), ops.shape(root.results[0])
     source, whole = ops.shape(expand.operands[0]), ops.shape(expand.results[0])
-    groups = ops.reassociation(expand)
-    kept = ops.wide_dims(groups, whole)
-    if [whole[d] for d in kept] != list(source):
+    if None in (*shape, *whole):
         return None
-    if [boxes[d][1] for d in kept] != list(ops.shape(root.results[0])):
+    wide = ops.wide_dims(ops.reassociation(expand), whole)
+    if [whole[d] for d in wide] != list(source):
         return None
-    return Match(root, (root,), (expand, [boxes[d][0] for d in kept]))
+    kept = ops.kept_dimensions(taken.static_sizes, shape)
+    places = [place for place, d in enumerate(kept) if d in wide]
+    if not places:
+        return None
+    # Each dimension takes those of size one behind it, the first those before it, too.
+    starts = [0, *places[1:], len(shape)]
+    groups = tuple(tuple(range(*ends)) for ends in itertools.pairwise(starts))
+    dropped = [user for user in ops.users(root.results[0]) if _collapses(user, groups)]
+    boxes = [taken.boxes[d] for d in wide]
+    return Match(root, (root, *dropped), (expand, boxes, places, groups))
 
 
-def _rewrite_slice(root: ir.Operation, expand: ir.Operation, offsets: list[int]) -> ir.Operation:
-    """Builds the slice of the tensor that is not expanded; it erases an expansion without users."""
-    sizes = [size or 0 for size in ops.shape(root.results[0])]
+def _rewrite_slice(
+    root: ir.Operation,
+    expand: ir.Operation,
+    boxes: list[tuple[int | ir.Value, ...]],
+    places: list[int],
+    groups: Groups,
+) -> ir.Operation:
+    """Builds the slice of the tensor that is not expanded; it erases an expansion without users.
+
+    Args:
+      root: the slice.
+      expand: the expansion that it reads.
+      boxes: offset, size and stride along each dimension of the tensor.
+      places: the dimensions of the result that are dimensions of the tensor.
+      groups: those and the dimensions of size one between them.
+    """
+    result = root.results[0]
+    shape = [size or 0 for size in ops.shape(result)]
+    offsets, sizes, strides = zip(*boxes, strict=True)
+    narrow = [shape[place] for place in places]
     with ir.InsertionPoint(root), root.location:
-        new = slice_builder.extract_slice(expand.operands[0], offsets, sizes)
-    root.results[0].replace_all_uses_with(new.results[0])
+        new = slice_builder.extract_slice(expand.operands[0], offsets, sizes, strides, shape=narrow)
+        for user in ops.users(result):
+            if _collapses(user, groups):
+                user.results[0].replace_all_uses_with(new.results[0])
+                user.erase()
+        whole = new.results[0]
+        if ops.is_read(result) and len(narrow) < len(shape):
+            whole = builders.expand(whole, groups, shape)
+        result.replace_all_uses_with(whole)
     root.erase()
     _erase_unused(expand)
     return new

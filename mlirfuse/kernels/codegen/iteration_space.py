@@ -202,6 +202,7 @@ class Space:
         shape: Sequence[int | None],
         axes: Sequence[Axis | None],
         taken: Sequence[int | None] | None = None,
+        steps: Sequence[int] = (),
     ) -> str:
         """The offset of an element of a row-major tensor, in elements.
 
@@ -209,8 +210,10 @@ class Space:
           shape: shape of the tensor.
           axes: the axis along each dimension; None for its first element.
           taken: sizes of the slice that the axes index; those of the tensor when left out.
+          steps: strides of that slice; empty for unit strides.
         """
         sizes = shape if taken is None else taken
+        steps = steps or [1] * len(axes)
         terms = []
         dim = 0
         while dim < len(axes):
@@ -224,9 +227,12 @@ class Space:
                 end < len(axes)
                 and axes[end] == (group, first + end - dim)
                 and sizes[end] == shape[end]
+                and steps[dim] == steps[end] == 1
             ):
                 end += 1
             stride = self.stride(shape, axes, end - 1)
+            if steps[end - 1] != 1:
+                stride = str(steps[end - 1]) if stride == "1" else f"{stride} * {steps[end - 1]}"
             text = self.index(group, first, first + end - 1 - dim)
             # A wide index makes a product with a dynamic size wide from the left on.
             dynamic = None in shape[end:]

@@ -100,11 +100,13 @@ class _Cut:
     Attributes:
       source: the tensor that it is cut from.
       starts: the first index along each dimension of the source.
+      steps: from one index to the next along each dimension of the source.
       kept: the dimensions of the source that the slice has, in order.
     """
 
     source: ir.Value
     starts: tuple[int, ...]
+    steps: tuple[int, ...]
     kept: tuple[int, ...]
 
     @classmethod
@@ -112,17 +114,19 @@ class _Cut:
         """The slice that a value is.
 
         Raises:
-          Unsupported: a slice with strides or dynamic offsets.
+          Unsupported: a slice with dynamic offsets or strides.
         """
         op = ops.defining_op(value)
         shape = ops.shape(value)
         if op is None or op.name != "tensor.extract_slice":
-            return cls(value, (0,) * len(shape), tuple(range(len(shape))))
-        boxes = ops.static_slice(op)
-        if boxes is None:
-            raise Unsupported("a slice that is not static, with unit strides")
-        kept = ops.kept_dimensions([size for _, size in boxes], shape)
-        return cls(op.operands[0], tuple(start for start, _ in boxes), tuple(kept))
+            return cls(value, (0,) * len(shape), (1,) * len(shape), tuple(range(len(shape))))
+        taken = ops.slice_params(op)
+        starts = tuple(start for start, _, _ in taken.boxes if isinstance(start, int))
+        steps = tuple(step for _, _, step in taken.boxes if isinstance(step, int))
+        if min(len(starts), len(steps)) < len(taken.boxes):
+            raise Unsupported("a slice that is not static")
+        kept = ops.kept_dimensions(taken.static_sizes, shape)
+        return cls(op.operands[0], starts, steps, tuple(kept))
 
     def along_source(self, parts: Sequence[T], dropped: T) -> tuple[T, ...]:
         """What the dimensions of the slice have, for those of the source.
@@ -207,14 +211,16 @@ class Tiles:
             raise Unsupported(f"a slice of {cut.source.type}")
         axes = cut.along_source(axes, None)
         self.axes.setdefault(cut.source, axes)
-        offset = self.space.offset(shape, axes, cut.along_source(ops.shape(value), 1))
+        taken = cut.along_source(ops.shape(value), 1)
+        offset = self.space.offset(shape, axes, taken, cut.steps)
         first = sum(start * known_product(shape[dim + 1 :]) for dim, start in enumerate(cut.starts))
         return f"{pointer} + {offset}" + (f" + {first}" if first else "")
 
     def stride(self, value: ir.Value, dim: int) -> str:
         """Elements from one index of a dimension to the next."""
         cut = _Cut.of(value)
-        return product_text(ops.shape(cut.source)[cut.kept[dim] + 1 :])
+        place = cut.kept[dim]
+        return product_text((*ops.shape(cut.source)[place + 1 :], cut.steps[place]))
 
     def define(self, value: ir.Value, name: str) -> None:
         """Sets the tile of a value inside the region."""
