@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from helpers.kernel_runner import close, draw, needs_triton, run
+from mlirfuse.kernels.codegen.iteration_space import Group, Space
 
 SOFTMAX = """
 func.func @main(%x: tensor<6x9x14xf32>) -> tensor<ROWSxCOLSxf32> {
@@ -57,6 +58,7 @@ func.func @main(%x: tensor<5x40x70xf32>, %w: tensor<COLSx24xf32>) -> tensor<ROWS
 }
 """
 
+
 MAPS = """
 #id = affine_map<(d0, d1) -> (d0, d1)>
 #row = affine_map<(d0, d1) -> (d0)>
@@ -91,8 +93,8 @@ def test_softmax(interpreter, taken):
     x = draw((6, 9, 14), "f32", 0)
     part = part_of(x, *taken).astype(np.float64)
     (found,) = run(interpreter, text_of(SOFTMAX, *taken), "rows", [x], [part.shape])
-    powers = np.exp(part - part.max(1, keepdims=True))
-    close(found, powers / powers.sum(1, keepdims=True), "f32")
+    powers = np.exp(part - part.max(-1, keepdims=True))
+    close(found, powers / powers.sum(-1, keepdims=True), "f32")
 
 
 @needs_triton
@@ -107,3 +109,17 @@ def test_matmul(interpreter, taken):
     w = draw((part.shape[1], 24), "f32", 1)
     (found,) = run(interpreter, text_of(MATMUL, *taken), "matmul", [x, w], [(part.shape[0], 24)])
     close(found, part @ w.astype(np.float64), "f32")
+
+
+@pytest.mark.parametrize("steps", [(2, 1, 1), (1, 2, 1), (1, 1, 3), (2, 3, 1), (1, 1, 1)])
+def test_offsets_of_merged_axes(steps):
+    """Axes of one group are one index where the elements of the slice are adjacent along them."""
+    taken, shape = (4, 5, 6), tuple(n * s for n, s in zip((4, 5, 6), steps, strict=True))
+    space = Space((Group("row", taken[:2]), Group("column", taken[2:])))
+    text = space.offset(shape, ((0, 0), (0, 1), (1, 0)), taken, steps)
+    elements = np.arange(np.prod(shape)).reshape(shape)
+    part = elements[tuple(slice(None, None, step) for step in steps)]
+    row, column = np.arange(20)[:, None], np.arange(6)[None, :]
+    found = eval(text, {"row": row, "column": column})
+    np.testing.assert_array_equal(np.broadcast_to(found, (20, 6)), part.reshape(20, 6))
+    assert ("//" in text) == (steps[:2] != (1, 1))

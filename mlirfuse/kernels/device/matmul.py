@@ -114,6 +114,67 @@ def part_of_k(
 
 
 @triton.jit
+def part_of_class(
+    a,
+    b,
+    a_stride,
+    b_stride,
+    mask_m,
+    offs_n,
+    n: tl.constexpr,
+    k: tl.constexpr,
+    row_class,
+    before,
+    classes: tl.constexpr,
+    vector: tl.constexpr,
+    first,
+    size: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+    block_k: tl.constexpr,
+    dtype: tl.constexpr,
+    input_precision: tl.constexpr = IEEE,
+):
+    """The accumulator of a tile over a part of the rows of B of one class.
+
+    The arguments are those of `tile`, and:
+      offs_n: the columns of the tile, shape [1, block_n]; those in front of B's are `before`.
+      n: columns of B, whose rows are contiguous.
+      row_class: the first row of the class.
+      before: elements between the multiple of `vector` before that row and its start.
+      classes: rows from one of the class to the next, whose distance is a multiple of `vector`.
+      vector: elements of a vectorized load.
+      first: the first row of the part among those of the class.
+      size: rows of a part, a multiple of `block_k`.
+    """
+    offs_k = tl.arange(0, block_k)
+    start = first.to(tl.int64)
+    a_block = a + (row_class + (start + offs_k) * classes)[None, :] * a_stride
+    b += row_class * n // vector * vector
+    b_block = b + (start + offs_k)[:, None] * (classes * n)
+    end = n + before
+    whole = offs_n < end // vector * vector
+    inside = offs_n < (end + vector - 1) // vector * vector
+    accumulator = tl.zeros([block_m, block_n], dtype=dtype)
+    last = tl.minimum(first + size, (k - row_class + classes - 1) // classes)
+    for at in range(first, last, block_k):
+        rows = row_class + (at + offs_k) * classes
+        a_values = library.load(a_block, _and(mask_m, (rows < k)[None, :]))
+        # Behind the last row there is nothing: its last vector is loaded only if it is whole.
+        mask_b = ((rows < k - 1)[:, None] & inside) | ((rows < k)[:, None] & whole)
+        b_values = library.load(b_block, mask_b)
+        accumulator = tl.dot(a_values, b_values, accumulator, input_precision, out_dtype=dtype)
+        a_block += block_k * classes * a_stride
+        b_block += block_k * classes * n
+    of_last: tl.constexpr = (k - 1) // classes
+    if (row_class == (k - 1) % classes) & (first <= of_last) & (of_last < first + size):
+        a_values = library.load(a + (k - 1) * a_stride, mask_m)
+        b_values = library.load(b + of_last * (classes * n), (offs_n < end) & ~whole)
+        accumulator += a_values.to(dtype) * b_values.to(dtype)
+    return accumulator
+
+
+@triton.jit
 def split_k(
     a,
     b,

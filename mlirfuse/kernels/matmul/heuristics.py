@@ -130,6 +130,10 @@ H200 130368x72x8 bf16 took 9.7 us so, 10.8 in tiles of 128 rows by four warps, 1
 128x32, and 20.1 in three blocks of 32; torch.compile's kernel 15.3. 200000x64x16 f16 took 9.1 us
 so, and 10.8 as before; 500000x33x5 26.2, 43.3 as before, and 37.4 with a copy of A."""
 
+MAX_CLASSES_M = 128
+"""Rows of A up to which parts of K have the rows of B with one alignment each: for more the loads
+of B are a part of the time."""
+
 MIN_LOADED_BYTES = 4
 """Bytes that a load of such a B has, at least; narrower ones are not asynchronous."""
 
@@ -178,7 +182,7 @@ def default_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     """
     if problem.streamed_bits and problem.m <= MAX_STREAMED_M and target.name == "cuda":
         return streaming_config(problem, 2 if problem.m <= MIN_DOT_M else 1, num_warps=8)
-    return dot_config(problem, target, copies=True)
+    return dot_config(problem, target, whole=True)
 
 
 def streaming_config(
@@ -204,28 +208,37 @@ def streaming_config(
     )
 
 
-def dot_config(problem: MatmulProblem, target: Target, *, copies: bool = False) -> MatmulConfig:
-    """The computed configuration of one tile per CTA, which any region can have without copies.
+def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -> MatmulConfig:
+    """The computed configuration of one tile per CTA, which any region can have.
 
     Args:
       problem: the problem.
       target: the target.
-      copies: whether operands may be copied to aligned rows.
+      whole: whether operands are whole tensors in memory, so that they may be copied to aligned
+        rows, or read in classes of rows.
     """
     if problem.m == 1 and problem.a_k_contiguous and problem.b_k_contiguous:
         return _gemv_config(problem, target)
     if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
+    if problem.m <= MIN_DOT_M and whole and _has_classes(WIDE_TILE, problem):
+        return _in_classes(_wide_config(problem, target, WIDE_TILE), problem)
     if problem.m <= MIN_DOT_M and _has_wide_rows(problem):
-        return _wide_config(problem, target)
+        return _wide_config(problem, target, _wide_tile(problem, target))
     tiles = (
         [*tile_configs(problem, target)]
         if problem.m > MIN_DOT_M or problem.whole_rows
         else _small_m_configs(problem, target)
     )
     splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
+    if whole and problem.m <= MAX_CLASSES_M:
+        splits += [
+            _in_classes(config, problem)
+            for config in (*tiles, *splits)
+            if _has_classes(config, problem)
+        ]
     # Each element of A is loaded once where B is few columns of a short K.
-    copied = copies and not _is_thin(problem, target)
+    copied = whole and not _is_thin(problem, target)
     copying = [c for one in (*tiles, *splits) if copied for c in copy_configs(one, problem)]
     found = min(tiles, key=lambda c: time(c, problem, target))
     found = _with_one_warpgroup(cheaper(found, splits, problem, target), problem, target)
@@ -262,12 +275,43 @@ def _has_wide_rows(problem: MatmulProblem) -> bool:
     return loaded >= MIN_LOADED_BYTES and not problem.b_k_contiguous and splits_k(problem)
 
 
-def _wide_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
-    """A small M, N-contiguous: tiles of whole lines, and parts of K that fill the device."""
-    tile = WIDE_TILE
-    if vector_bytes(row_of_b(problem), problem.operand_bits) * 8 == problem.operand_bits:
-        few = problem.n < NARROW_TILE.block_n * gpu_of(target).num_sms
-        tile = NARROW_TILE if few else dataclasses.replace(NARROW_TILE, block_n=tile.block_n)
+def num_classes(problem: MatmulProblem) -> int:
+    """Classes of the rows of B by their distance from a multiple of a vector; one if aligned."""
+    return VECTOR_BYTES // vector_bytes(row_of_b(problem), problem.operand_bits)
+
+
+def _has_classes(config: MatmulConfig, problem: MatmulProblem) -> bool:
+    """Whether B is contiguous along N in rows that are not aligned, with a block in each class."""
+    classes = num_classes(problem)
+    aligned = problem.batch == 1 or problem.k % classes == 0
+    return (
+        classes > 1
+        and aligned
+        and splits_k(problem)
+        and not problem.b_k_contiguous
+        and not problem.batch_innermost
+        and config.split_k == 1
+        and problem.k >= classes * config.block_k
+    )
+
+
+def _in_classes(config: MatmulConfig, problem: MatmulProblem) -> MatmulConfig:
+    """The configuration with the parts of K in classes of the rows of B, at least as many parts."""
+    classes = num_classes(problem)
+    splits = -(-config.k_splits // classes) * classes
+    return dataclasses.replace(config, k_splits=splits, row_classes=classes)
+
+
+def _wide_tile(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """The tile of a small M, N-contiguous: whole lines."""
+    if vector_bytes(row_of_b(problem), problem.operand_bits) * 8 > problem.operand_bits:
+        return WIDE_TILE
+    few = problem.n < NARROW_TILE.block_n * gpu_of(target).num_sms
+    return NARROW_TILE if few else dataclasses.replace(NARROW_TILE, block_n=WIDE_TILE.block_n)
+
+
+def _wide_config(problem: MatmulProblem, target: Target, tile: MatmulConfig) -> MatmulConfig:
+    """A tile of a small M, no wider than N, and parts of K that fill the device."""
     while tile.block_n > MIN_DOT_M and problem.n <= tile.block_n // 2:
         tile = dataclasses.replace(tile, block_n=tile.block_n // 2)
     blocks = -(-problem.k // tile.block_k)

@@ -16,10 +16,10 @@ from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, known_product
 from mlirfuse.kernels.codegen.tile_writer import Launch
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.configs.device import gpu_of
-from mlirfuse.kernels.matmul import aligned_copies, tile
+from mlirfuse.kernels.matmul import aligned_copies, row_classes, tile
 from mlirfuse.kernels.matmul.aligned_copies import ENTRY, text_with
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, Part
-from mlirfuse.kernels.matmul.cost_model import split_size
+from mlirfuse.kernels.matmul.cost_model import num_splits, split_size
 from mlirfuse.kernels.matmul.problem import MatmulConfig
 from mlirfuse.kernels.matmul.tile_program import placement_of, plan_tiles
 from mlirfuse.kernels.matmul.tile_space import KernelTiles, M, N, kernel_tiles, precision_of
@@ -48,6 +48,7 @@ def can_run(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> b
         and analysis.m is not None
         and analysis.loops.m is not None
         and _elements(analysis, config) < MAX_INDEX
+        and (config.row_classes == 1 or row_classes.can_run(analysis))
     )
 
 
@@ -93,18 +94,23 @@ def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> 
     copies = aligned_copies.copies_of(analysis, config)
     kernel = kernel_tiles(analysis, config, precision=precision, copies=copies)
     writer, size = kernel.tiles.body.writer, split_size(analysis.k, config)
-    writer.write(placement_of(kernel))
-    writer.line("split = tl.program_id(2)")
-    writer.line(
-        f"accumulator = matmul.part_of_k({tile.operands(kernel, analysis.first)}, "
-        f"{tile.masks(kernel, analysis.first)}, {tile.bounds(kernel, analysis.first)}, "
-        f"split * {size}, {size}, {config.block_m}, {config.block_n}, {config.block_k}, "
-        f"{TYPES['f32']}{precision_argument(precision)})"
-    )
-    writer.line(f"tl.store(y0 + {_row(analysis, 'split')}, accumulator, mask={_mask(kernel)})")
-    splits = -(-analysis.k // size)
-    batches = Extent(known_product(analysis.batch))
     tiles_n = -(-analysis.n // config.block_n)
+    if config.row_classes > 1:
+        writer.write(row_classes.placement(kernel))
+        row_classes.write_part(kernel)
+        tiles_n = row_classes.tiles_along_n(analysis, config)
+    else:
+        writer.write(placement_of(kernel))
+        writer.line("split = tl.program_id(2)")
+        writer.line(
+            f"accumulator = matmul.part_of_k({tile.operands(kernel, analysis.first)}, "
+            f"{tile.masks(kernel, analysis.first)}, {tile.bounds(kernel, analysis.first)}, "
+            f"split * {size}, {size}, {config.block_m}, {config.block_n}, {config.block_k}, "
+            f"{TYPES['f32']}{precision_argument(precision)})"
+        )
+        writer.line(f"tl.store(y0 + {_row(analysis, 'split')}, accumulator, mask={_mask(kernel)})")
+    splits = num_splits(analysis.k, config)
+    batches = Extent(known_product(analysis.batch))
     made = kernel.tiles.plan(
         ENTRY,
         writer.lines,
@@ -130,7 +136,7 @@ def _partial(analysis: MatmulAnalysis, config: MatmulConfig, target: Target) -> 
 def _merge(analysis: MatmulAnalysis, config: MatmulConfig, block_m: int, partial: Plan) -> Plan:
     """The kernel that adds the parts, and computes the epilogue."""
     merging = MatmulConfig(block_m, MERGE_BLOCK_N, config.block_k, MERGE_WARPS, 1)
-    splits = -(-analysis.k // split_size(analysis.k, config))
+    splits = num_splits(analysis.k, config)
 
     def accumulate(kernel: KernelTiles, part: Part) -> None:
         offsets = _row(analysis, "split")

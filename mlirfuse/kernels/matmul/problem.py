@@ -121,6 +121,8 @@ class MatmulConfig(Record):
       k_splits: parts of K that different CTAs accumulate (split-K); a second kernel adds them.
       aligned_copies: operands that a kernel before copies, with rows that start at multiples of
         `VECTOR_BYTES`: `a`, `b`, `ab` or none.
+      row_classes: classes of rows of B by their distance from such a multiple, if the parts of K
+        have rows of one class each; they divide the parts. 1 where parts are adjacent rows.
     """
 
     block_m: int
@@ -135,7 +137,8 @@ class MatmulConfig(Record):
     weight_streaming: bool = False
     k_splits: int = 1
     aligned_copies: str = ""
+    row_classes: int = 1
 
     def alone(self) -> Self:
         """The configuration without a kernel that adds parts of K or copies operands."""
-        return dataclasses.replace(self, k_splits=1, aligned_copies="")
+        return dataclasses.replace(self, k_splits=1, aligned_copies="", row_classes=1)

@@ -8,7 +8,13 @@ from collections.abc import Callable
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.configs.device import gpu_of
 from mlirfuse.kernels.configs.lookup import Entry
-from mlirfuse.kernels.matmul import aligned_copies, heuristics, persistent_sm90, weight_only
+from mlirfuse.kernels.matmul import (
+    aligned_copies,
+    heuristics,
+    parallel_split_k,
+    persistent_sm90,
+    weight_only,
+)
 from mlirfuse.kernels.matmul.analysis import MatmulAnalysis, problem_of
 from mlirfuse.kernels.matmul.cost_model import num_ctas, time
 from mlirfuse.kernels.matmul.epilogue_registers import has_wide_epilogue, instructions
@@ -44,6 +50,8 @@ def select_config(
         if config.weight_streaming:
             return weight_only.can_run(analysis, config, target)
         if config.aligned_copies and not aligned_copies.can_copy(analysis):
+            return False
+        if config.row_classes > 1 and not parallel_split_k.can_run(analysis, config, target):
             return False
         return not config.consumer_warpgroups or persistent_sm90.can_run(analysis, config, target)
 
@@ -94,7 +102,8 @@ def choose_config(
         )
 
     computed = heuristics.default_config(exact or problem, target)
-    if computed.aligned_copies and can_run(computed):
+    aligns = computed.aligned_copies or computed.row_classes > 1
+    if aligns and can_run(computed):
         return computed  # Measured problems have aligned rows.
     measured = lookup.nearest(
         target,
