@@ -123,6 +123,7 @@ _NAMES = (
     "tf32_rounding_rewrite",
     "transpose_matmul_fusion",
     "transposed_gather_rewrite",
+    "unit_batch_rewrite",
     "unit_dims_rewrite",
     "weight_packing_rewrite",
     "weighted_sum_rewrite",

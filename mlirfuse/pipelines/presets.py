@@ -69,6 +69,8 @@ DEFAULT: tuple[str, ...] = (
     "broadcast_operand_rewrite",
     # Before the reshape of its result moves away from the gather.
     "gather_reshape_rewrite",
+    # Behind attention, before the reshapes of its operands and its result move.
+    "unit_batch_rewrite",
     # Frontends flatten (batch, sequence) for a matmul and restore it after: keep it flat between.
     "expand_dims_hoist_rewrite",
     # Before anything takes the contraction that becomes a convolution.

@@ -186,9 +186,6 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
         1 if name in config.aligned_copies else _loads(name, row, problem, resident)
         for name, row in (("a", row_of_a(problem)), ("b", row_of_b(problem)))
     )
-    if config.row_classes > 1:
-        # Elements of A along K are apart, and those of B are aligned.
-        load_a, load_b = _narrowing(1, bits), 1
     if (
         problem.operand_bits == 16
         and not problem.b_k_contiguous
@@ -265,12 +262,10 @@ def _resident_warps(
 
 def _loaded_elements(config: MatmulConfig, problem: MatmulProblem) -> int:
     """Elements of a block that are in registers on their way to shared memory, of small loads."""
-    sides = [
+    sides = (
         ("a", row_of_a(problem), config.block_m),
         ("b", row_of_b(problem), config.block_n * problem.accumulators),
-    ]
-    if config.row_classes > 1:
-        sides = [("a", 1, config.block_m)]
+    )
     return sum(
         block * config.block_k
         for name, row, block in sides

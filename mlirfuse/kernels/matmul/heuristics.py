@@ -124,15 +124,20 @@ WIDE_CTAS_PER_SM, MAX_WHOLE_K = 2, 512
 """CTAs of such tiles for each SM, and elements of K up to which they are not split: 8x768x3072 f16
 took 4.8 us in four parts and 6.0 in one; the kernel that adds parts takes 1.1."""
 
-THIN_TILE, MAX_THIN_N, MAX_THIN_K = MatmulConfig(64, 16, 128, 4, 1), 32, 128
-"""Tiles of one block of a short K, whose N and K are those of B: no loop, and no pipeline. On an
-H200 130368x72x8 bf16 took 9.7 us so, 10.8 in tiles of 128 rows by four warps, 11.1 in those of
-128x32, and 20.1 in three blocks of 32; torch.compile's kernel 15.3. 200000x64x16 f16 took 9.1 us
-so, and 10.8 as before; 500000x33x5 26.2, 43.3 as before, and 37.4 with a copy of A."""
+THIN_TILE, MAX_THIN_N, MAX_THIN_K = MatmulConfig(64, 16, 128, 4, 1), 32, 256
+"""Tiles of one or two blocks of a short K, whose N is that of B: no loop of one, and no pipeline.
+On an H200 130368x72x8 bf16 took 9.7 us so, 10.8 in tiles of 128 rows by four warps, 11.1 in those
+of 128x32, and 20.1 in three blocks of 32; torch.compile's kernel 15.3. 200000x64x16 f16 took 9.1 us
+so, and 10.8 as before; 500000x33x5 26.2, 43.3 as before, and 37.4 with a copy of A; 118448x136x8
+15.7 in two blocks, 16.2 in one, and 22.8 in tiles of 128x32 with five of 32."""
 
-MAX_CLASSES_M = 128
-"""Rows of A up to which parts of K have the rows of B with one alignment each: for more the loads
-of B are a part of the time."""
+MIN_BLOCKS_OF_CLASS = {16: 1, 32: 8}
+"""Width of an element -> blocks of K of rows of B with one alignment from which these are the parts
+of K, where elements are loaded alone otherwise. On an H200 1x4096x11007 f16 took 29.5 us so, and 81
+without; 16x2048x50257 93 and 187, 8x4096x5001 bf16 19.6 and 41, 5x1024x1001 f16 4.6 and 5.9;
+1x3957x12403 f32 62 and 101, 14x14777x11077 220 and 270, but 1x1024x1001 6.0 and 5.5, 4x777x3001 9.8
+and 9.1. Of loads of two elements 8x4096x5002 f32 took 29.4 and 27.9, 12x8192x2050 f16 18.8 and
+14.3: those of A are apart, which also makes 64x4096x4097 f16 slower, 98 us for 31."""
 
 MIN_LOADED_BYTES = 4
 """Bytes that a load of such a B has, at least; narrower ones are not asynchronous."""
@@ -221,8 +226,8 @@ def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -
         return _gemv_config(problem, target)
     if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
-    if problem.m <= MIN_DOT_M and whole and _has_classes(WIDE_TILE, problem):
-        return _in_classes(_wide_config(problem, target, WIDE_TILE), problem)
+    if problem.m <= MIN_DOT_M and whole and _row_classes(problem) > 1:
+        return _in_classes(problem, target)
     if problem.m <= MIN_DOT_M and _has_wide_rows(problem):
         return _wide_config(problem, target, _wide_tile(problem, target))
     tiles = (
@@ -231,12 +236,6 @@ def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -
         else _small_m_configs(problem, target)
     )
     splits = [split for config in tiles for split in k_split_configs(config, problem, target)]
-    if whole and problem.m <= MAX_CLASSES_M:
-        splits += [
-            _in_classes(config, problem)
-            for config in (*tiles, *splits)
-            if _has_classes(config, problem)
-        ]
     # Each element of A is loaded once where B is few columns of a short K.
     copied = whole and not _is_thin(problem, target)
     copying = [c for one in (*tiles, *splits) if copied for c in copy_configs(one, problem)]
@@ -275,29 +274,28 @@ def _has_wide_rows(problem: MatmulProblem) -> bool:
     return loaded >= MIN_LOADED_BYTES and not problem.b_k_contiguous and splits_k(problem)
 
 
-def num_classes(problem: MatmulProblem) -> int:
-    """Classes of the rows of B by their distance from a multiple of a vector; one if aligned."""
-    return VECTOR_BYTES // vector_bytes(row_of_b(problem), problem.operand_bits)
+def _row_classes(problem: MatmulProblem) -> int:
+    """Classes of the rows of B by their distance from a multiple of a vector, as parts of K.
 
-
-def _has_classes(config: MatmulConfig, problem: MatmulProblem) -> bool:
-    """Whether B is contiguous along N in rows that are not aligned, with a block in each class."""
-    classes = num_classes(problem)
+    Returns:
+      1 where the parts of K are adjacent rows.
+    """
+    loaded = vector_bytes(row_of_b(problem), problem.operand_bits)
+    classes = VECTOR_BYTES // loaded
+    alone = 8 * loaded == problem.operand_bits
     aligned = problem.batch == 1 or problem.k % classes == 0
-    return (
-        classes > 1
-        and aligned
-        and splits_k(problem)
-        and not problem.b_k_contiguous
-        and not problem.batch_innermost
-        and config.split_k == 1
-        and problem.k >= classes * config.block_k
+    fits = (
+        aligned and splits_k(problem) and not problem.b_k_contiguous and not problem.batch_innermost
     )
+    if not alone or not fits:
+        return 1
+    blocks = problem.k // (classes * WIDE_TILE.block_k)
+    return classes if blocks >= MIN_BLOCKS_OF_CLASS[problem.operand_bits] else 1
 
 
-def _in_classes(config: MatmulConfig, problem: MatmulProblem) -> MatmulConfig:
-    """The configuration with the parts of K in classes of the rows of B, at least as many parts."""
-    classes = num_classes(problem)
+def _in_classes(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """A small M whose parts of K are classes of the rows of B."""
+    config, classes = _wide_config(problem, target, WIDE_TILE), _row_classes(problem)
     splits = -(-config.k_splits // classes) * classes
     return dataclasses.replace(config, k_splits=splits, row_classes=classes)
 
@@ -387,7 +385,9 @@ def tile_configs(problem: MatmulProblem, target: Target) -> Iterator[MatmulConfi
     accumulators, warp_size = problem.accumulators, gpu_of(target).warp_size
     if _is_thin(problem, target):
         block_n, block_k = (max(MIN_DOT_M, power_of_two(n)) for n in (problem.n, problem.k))
-        yield dataclasses.replace(THIN_TILE, block_n=block_n, block_k=block_k)
+        block_k = min(block_k, THIN_TILE.block_k)
+        stages = min(2, -(-problem.k // block_k))
+        yield dataclasses.replace(THIN_TILE, block_n=block_n, block_k=block_k, num_stages=stages)
         return
     for block_m, block_n, num_warps in tile_shapes.tiles(problem, target):
         block_n = tile_shapes.block_n_each(block_n, accumulators)

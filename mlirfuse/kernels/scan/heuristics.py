@@ -46,6 +46,11 @@ CTAs on each SM. On an H200 sums of 1208 columns of 2048 f32 took 10.9 us so, an
 64 by four warps; log-sum-exps 46 and 95 us; sums along the middle of 8x3000x128 bf16 11.5 and
 20.1."""
 
+FEW_SCANS = 2
+"""Times that a tile has as many threads where scans are so few that it has those of some places
+alone, which are less than a line side by side, but adjacent in memory. On an H200 products of 512 places of 121 by 8
+bf16 took 2.4 us by four warps, 2.9 by two, and 9.3 in parts of blocks of 32 by 64."""
+
 LANE_BYTES = 128
 """Bytes of a tile along the dimensions after the scanned one: a line of the cache."""
 
@@ -127,9 +132,13 @@ def default_config(problem: ScanProblem, target: Target) -> ScanConfig:
     # Fewer scans than a line side by side: a tile has those of several places before theirs.
     scans = problem.inner if problem.inner >= wanted else problem.outer * problem.inner
     lanes = min(max(wanted, longest), power_of_two(scans))
-    busy = gpu.num_sms * CTAS_PER_SM
-    while lanes > wanted and _ctas(problem, lanes) < busy:
+    busy, columns = gpu.num_sms * CTAS_PER_SM, power_of_two(problem.columns)
+    place = min(wanted, power_of_two(problem.inner))
+    whole = columns * place <= TILE_ELEMENTS
+    while lanes > (place if whole else wanted) and _ctas(problem, lanes) < busy:
         lanes //= 2
+    if whole and lanes < wanted:
+        return ScanConfig(columns, lanes, _num_warps(FEW_SCANS * columns * lanes, gpu))
     if lanes == wanted and TILE_ELEMENTS // lanes < problem.columns <= 2 * TILE_ELEMENTS // lanes:
         # One block of half lines: 147944 sums of 37 bf16 took 13 us on an H200, not 25.
         lanes //= 2
