@@ -127,6 +127,7 @@ def test_loads_of_copies_are_vectorized():
         (MatmulProblem(1616, 1536, 4707, 1, accumulators=2), ""),
         (MatmulProblem(32, 88, 368, 32, b_k_contiguous=False), ""),
         (MatmulProblem(32, 88, 368, 32, b_k_contiguous=False, batch_innermost="b"), "b"),
+        (MatmulProblem(16, 7104, 608, 64, 32, b_k_contiguous=False, batch_innermost="b"), "b"),
         (MatmulProblem(16, 16, 24, 4, b_k_contiguous=False, batch_innermost="b"), ""),
         (MatmulProblem(500000, 5, 33, 1, b_k_contiguous=False), ""),  # A is loaded once
     ],

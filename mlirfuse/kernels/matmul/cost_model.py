@@ -11,7 +11,7 @@ import dataclasses
 import math
 
 from mlirfuse.kernels.codegen.dot_precision import is_one_product, uses_warpgroups
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import SECTOR_BITS, gpu_of
 from mlirfuse.kernels.matmul.problem import VECTOR_BYTES, MatmulConfig, MatmulProblem
 from mlirfuse.targets.base import Target
 
@@ -210,7 +210,23 @@ def time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
         kernel = max(kernel, _l2_time(config, problem, target) + waves * epilogue)
         rounds = -(-waves * config.num_warps // resident)
         kernel += START_COST * (rounds - 1)
+    kernel = max(kernel, _sector_time(config, problem, target))
     return kernel + _merge_time(config, problem, target) + _copy_time(config, problem, target)
+
+
+def _sector_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:
+    """The time in which sectors of memory are loaded for one element each, of all operands.
+
+    Those of an innermost batch are for other CTAs, too, which find them in an L2 cache that holds
+    the operand.
+    """
+    sectors = 0
+    for operand, columns, reads in (("a", problem.m, problem.reads_of_a), ("b", problem.n, 1)):
+        if operand in problem.batch_innermost and operand not in config.aligned_copies:
+            elements = columns * problem.k * problem.batch // reads
+            if elements * problem.operand_bits // 8 > gpu_of(target).l2_bytes:
+                sectors += elements
+    return _memory_time(sectors * SECTOR_BITS // 8, target)
 
 
 def _l2_time(config: MatmulConfig, problem: MatmulProblem, target: Target) -> float:

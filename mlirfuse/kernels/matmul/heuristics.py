@@ -271,7 +271,8 @@ def _has_wide_rows(problem: MatmulProblem) -> bool:
     8x4096x5002 28 and 47; 12x8192x2050 f16 13 us, and 37 with a copy of B.
     """
     loaded = vector_bytes(row_of_b(problem), problem.operand_bits)
-    return loaded >= MIN_LOADED_BYTES and not problem.b_k_contiguous and splits_k(problem)
+    along_n = not problem.b_k_contiguous and "b" not in problem.batch_innermost
+    return loaded >= MIN_LOADED_BYTES and along_n and splits_k(problem)
 
 
 def _row_classes(problem: MatmulProblem) -> int:

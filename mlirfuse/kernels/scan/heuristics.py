@@ -48,8 +48,9 @@ CTAs on each SM. On an H200 sums of 1208 columns of 2048 f32 took 10.9 us so, an
 
 FEW_SCANS = 2
 """Times that a tile has as many threads where scans are so few that it has those of some places
-alone, which are less than a line side by side, but adjacent in memory. On an H200 products of 512 places of 121 by 8
-bf16 took 2.4 us by four warps, 2.9 by two, and 9.3 in parts of blocks of 32 by 64."""
+alone, which are less than a line side by side, but adjacent in memory. On an H200 products of 512
+places of 121 by 8 bf16 took 2.4 us by four warps, 2.9 by two, and 9.3 in parts of blocks of 32 by
+64."""
 
 LANE_BYTES = 128
 """Bytes of a tile along the dimensions after the scanned one: a line of the cache."""
