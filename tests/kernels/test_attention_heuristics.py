@@ -70,7 +70,8 @@ def test_tiles_of_most_keys_start_first(problem, first):
 @pytest.mark.parametrize(
     ("problem", "tile"),
     [
-        (AttentionProblem(1024, 1024, 64, 1, operand_bits=32), (32, 64)),
+        (AttentionProblem(1024, 1024, 64, 1, operand_bits=32), (16, 64)),
+        (AttentionProblem(1024, 1024, 64, 2, operand_bits=32), (32, 64)),
         (AttentionProblem(1024, 1024, 128, 12, "causal", operand_bits=32), (16, 64)),
         (AttentionProblem(200, 200, 80, 64, operand_bits=32), (128, 32)),
         (AttentionProblem(4096, 4096, 64, 64, operand_bits=32), (64, 64)),

@@ -1,5 +1,6 @@
 """Matmuls of few rows whose parts of K have the rows of B with one alignment each."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -126,6 +127,25 @@ def test_classes_where_rows_are_few(problem, classes):
     assert found.row_classes == classes
     assert found.k_splits % classes == 0
     assert heuristics.dot_config(problem, HOPPER).row_classes == 1
+
+
+@pytest.mark.parametrize(
+    ("problem", "block_m", "splits"),
+    [
+        (MatmulProblem(31, 10513, 8192, 1, b_k_contiguous=False), 32, 6),
+        (MatmulProblem(64, 4097, 4096, 1, b_k_contiguous=False), 64, 8),
+        (MatmulProblem(40, 20001, 3000, 1, b_k_contiguous=False), 64, 3),
+    ],
+    ids=str,
+)
+def test_more_rows_wait_for_narrow_loads_in_many_ctas(problem, block_m, splits):
+    """A copy of B would take longer."""
+    found = heuristics.default_config(problem, HOPPER)
+    expected = dataclasses.replace(heuristics.ALONE_TILE, block_m=block_m, k_splits=splits)
+    assert found == expected
+    for other in ({"m": 100}, {"n": problem.n + 1}, {"k": 600}, {"operand_bits": 32}):
+        found = heuristics.default_config(dataclasses.replace(problem, **other), HOPPER)
+        assert found != dataclasses.replace(expected, k_splits=found.k_splits)
 
 
 def test_parts():

@@ -51,7 +51,7 @@ def test_matmuls_of_f32(problem, tile):
     [
         (MatmulProblem(16, 155, 401, 133, operand_bits=32, b_k_contiguous=False), (64, 32)),
         (f32(4, 3001, 777, b_k_contiguous=False), (64, 32)),
-        (f32(14, 11077, 14777, b_k_contiguous=False), (128, 32)),
+        (f32(14, 11077, 14777, b_k_contiguous=False), (128, 64)),
         (f32(5, 4096, 4096, b_k_contiguous=False), (128, 64)),
     ],
 )

@@ -339,3 +339,21 @@ def test_segments_of_integers(interpreter, short_segments, element):
         assert len(plan.kernels()) == 2
     (found,) = run(interpreter, text, "scan", [x], [shape])
     np.testing.assert_array_equal(np.asarray(found), np.cumsum(x, 1))
+
+
+@pytest.mark.parametrize(
+    ("problem", "config"),
+    [
+        (ScanProblem(512, 121, 8, 16), ScanConfig(128, 8, 4)),
+        (ScanProblem(300, 200, 4, 32), ScanConfig(256, 4, 4)),
+        (ScanProblem(64, 250, 16, 16), ScanConfig(256, 8, 4)),
+        (ScanProblem(128, 500, 6, 16), ScanConfig(512, 4, 4)),
+        (ScanProblem(8192, 37, 8, 16), ScanConfig(64, 32, 4)),
+        (ScanProblem(1, 500, 5000, 16), ScanConfig(32, 64, 2, 8)),
+        (ScanProblem(2, 2100, 5, 32), ScanConfig(32, 16, 1, 33)),
+    ],
+    ids=str,
+)
+def test_few_scans_are_whole_in_a_tile(problem, config):
+    """Of a place or of parts of a line; more or longer ones are split."""
+    assert heuristics.default_config(problem, TARGET) == config

@@ -43,6 +43,12 @@ splits, 10.8 and 8.7; f32 one of 448 of 80 19.1 and 10.2, two of 300 of 64 15.6 
 FEW_SPLITS = 16
 """Splits up to which a merge takes 2 us: that of 32, of two heads of 64, took 4.2."""
 
+WORTHWHILE_SPLITS = 4
+"""Splits with which the smallest tiles are faster than larger ones of the portable kernel. On an
+H200 64 queries of 16 heads of 80 bf16 with a window of 440 keys took 8.6 us so, and 14.7 in tiles
+of 64, of 16 heads of 64 f32 10.1 and 23.5; but three heads of 300 of 128 f16 7.4, and 6.0 in a
+kernel for Hopper."""
+
 MIN_QUERIES_SM90 = 48
 """Queries below which more than a quarter of the 64 rows of a warpgroup's matmul would be empty."""
 
@@ -134,12 +140,14 @@ def is_small(problem: AttentionProblem, target: Target) -> bool:
     Of 16-bit heads up to `MAX_SHORT_HEAD` a block takes less time than the merge.
     """
     short = problem.operand_bits == 16 and problem.head_size <= MAX_SHORT_HEAD
-    return not short and _fits(problem.queries, problem.keys, problem.heads, target)
+    parts = FEW_SPLITS if _for_sm90(problem, target) else WORTHWHILE_SPLITS
+    return not short and _fits(problem.queries, problem.keys, problem.heads, parts, target)
 
 
-def _fits(queries: int, keys: int, heads: int, target: Target) -> bool:
+def _fits(queries: int, keys: int, heads: int, parts: int, target: Target) -> bool:
+    """Whether the device holds the smallest tiles with a CTA for each block of keys, or parts."""
     tiles, blocks = -(-queries // MIN_DOT_SIZE) * heads, -(-keys // MIN_KEYS_OF_FEW_QUERIES)
-    return tiles * min(blocks, FEW_SPLITS) <= max_resident_ctas(target)
+    return tiles * min(blocks, parts) <= max_resident_ctas(target)
 
 
 def _has_one_tile_each(problem: AttentionProblem, config: AttentionConfig, target: Target) -> bool:
@@ -252,7 +260,7 @@ def num_kv_splits(sizes: AttentionSizes, block_m: int, causal: bool, target: Tar
     few = _has_few_queries(sizes) or (
         block_m == MIN_DOT_SIZE
         and sizes.is_static
-        and _fits(sizes.queries, sizes.keys or 0, sizes.heads, target)
+        and _fits(sizes.queries, sizes.keys or 0, sizes.heads, WORTHWHILE_SPLITS, target)
     )
     if sizes.keys is not None:
         splits = min(splits, _most_splits(sizes.keys, few=few))

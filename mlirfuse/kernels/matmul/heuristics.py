@@ -124,20 +124,29 @@ WIDE_CTAS_PER_SM, MAX_WHOLE_K = 2, 512
 """CTAs of such tiles for each SM, and elements of K up to which they are not split: 8x768x3072 f16
 took 4.8 us in four parts and 6.0 in one; the kernel that adds parts takes 1.1."""
 
-THIN_TILE, MAX_THIN_N, MAX_THIN_K = MatmulConfig(64, 16, 128, 4, 1), 32, 256
+THIN_TILE, MAX_THIN_N, MAX_THIN_K = MatmulConfig(64, 16, 128, 4, 1), 32, 224
 """Tiles of one or two blocks of a short K, whose N is that of B: no loop of one, and no pipeline.
 On an H200 130368x72x8 bf16 took 9.7 us so, 10.8 in tiles of 128 rows by four warps, 11.1 in those
 of 128x32, and 20.1 in three blocks of 32; torch.compile's kernel 15.3. 200000x64x16 f16 took 9.1 us
 so, and 10.8 as before; 500000x33x5 26.2, 43.3 as before, and 37.4 with a copy of A; 118448x136x8
-15.7 in two blocks, 16.2 in one, and 22.8 in tiles of 128x32 with five of 32."""
+15.7 in two blocks, 16.2 in one, and 22.8 in tiles of 128x32 with five of 32; 40000x200x16 7.0 and
+11.8, but 100000x256x8 26.6 and 20.3."""
 
-MIN_BLOCKS_OF_CLASS = {16: 1, 32: 8}
-"""Width of an element -> blocks of K of rows of B with one alignment from which these are the parts
-of K, where elements are loaded alone otherwise. On an H200 1x4096x11007 f16 took 29.5 us so, and 81
-without; 16x2048x50257 93 and 187, 8x4096x5001 bf16 19.6 and 41, 5x1024x1001 f16 4.6 and 5.9;
-1x3957x12403 f32 62 and 101, 14x14777x11077 220 and 270, but 1x1024x1001 6.0 and 5.5, 4x777x3001 9.8
-and 9.1. Of loads of two elements 8x4096x5002 f32 took 29.4 and 27.9, 12x8192x2050 f16 18.8 and
-14.3: those of A are apart, which also makes 64x4096x4097 f16 slower, 98 us for 31."""
+MIN_BLOCKS_OF_CLASSES = 32
+"""Blocks of B of f32 for each SM from which the parts of K are rows of B with one alignment, where
+elements are loaded alone otherwise; of 16 bits one for each part. On an H200 1x4096x11007 f16 took
+28 us so, and 81 without; 16x2048x50257 93 and 187, 8x4096x5001 bf16 20 and 41, 5x1024x1001 f16 4.6
+and 5.9; 1x3957x12403 f32 60 and 101, 14x14777x11077 219 and 270, but 1x12000x301 13.0 and 11.0,
+4x777x3001 9.8 and 9.1. Of loads of two elements 8x4096x5002 f32 took 29.4 and 27.9, 12x8192x2050
+f16 18.8 and 14.3: those of A are apart, which also makes 64x4096x4097 f16 slower, 98 us for 31."""
+
+ALONE_TILE, MAX_ALONE_M = MatmulConfig(32, 64, 64, 4, 4), 64
+ALONE_CTAS_PER_SM, MIN_ALONE_K = 8, 512
+"""Tile and largest M of a B of 16 bits whose elements along N are loaded alone: so many CTAs wait
+for loads, with parts of K of so many elements, and a copy of B takes longer. On an H200
+31x8192x10513 f16 took 82 us in eight parts, 89 in four and in twelve, and 144 with a copy;
+40x3000x20001 84 in four, 89 in eight, and 123; 64x4096x4097 23.5 in eight, 27 in four, and 31; but
+100x8192x3001 54 in four parts of tiles of 64 rows, and 48 with a copy."""
 
 MIN_LOADED_BYTES = 4
 """Bytes that a load of such a B has, at least; narrower ones are not asynchronous."""
@@ -226,10 +235,12 @@ def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -
         return _gemv_config(problem, target)
     if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
-    if problem.m <= MIN_DOT_M and whole and _row_classes(problem) > 1:
+    if problem.m <= MIN_DOT_M and whole and _row_classes(problem, target) > 1:
         return _in_classes(problem, target)
-    if problem.m <= MIN_DOT_M and _has_wide_rows(problem):
+    if problem.m <= MIN_DOT_M and _has_wide_rows(problem, target):
         return _wide_config(problem, target, _wide_tile(problem, target))
+    if MIN_DOT_M < problem.m <= MAX_ALONE_M and _is_loaded_alone(problem):
+        return _alone_config(problem, target)
     tiles = (
         [*tile_configs(problem, target)]
         if problem.m > MIN_DOT_M or problem.whole_rows
@@ -243,7 +254,11 @@ def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -
     found = _with_one_warpgroup(cheaper(found, splits, problem, target), problem, target)
     most = time(found, problem, target) - MIN_SAVED_BY_COPIES
     copying = [config for config in copying if time(config, problem, target) < most]
-    return cheaper(found, copying, problem, target)
+    found = cheaper(found, copying, problem, target)
+    if problem.m <= MIN_DOT_M and "b" in found.aligned_copies and not problem.b_k_contiguous:
+        tile = dataclasses.replace(WIDE_TILE, aligned_copies=found.aligned_copies)
+        return _wide_config(problem, target, tile)
+    return found
 
 
 def cheaper(config: C, others: Iterable[C], problem: MatmulProblem, target: Target) -> C:
@@ -264,39 +279,65 @@ def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfi
     return [config, dataclasses.replace(wider, num_stages=num_stages)]
 
 
-def _has_wide_rows(problem: MatmulProblem) -> bool:
+def _has_wide_rows(problem: MatmulProblem, target: Target) -> bool:
     """Whether B is contiguous along N, in rows of whole vectors, and CTAs may have parts of K.
 
+    So it is in the L2 cache where the batch is innermost. On an H200 64 products of 16x608x7104 f32
+    took 7.6 ms so, 0.9 with a copy.
     Loads of 4 bytes do: on an H200 14x14777x11078 f32 took 243 us, and 440 in tiles of 32 columns;
     8x4096x5002 28 and 47; 12x8192x2050 f16 13 us, and 37 with a copy of B.
     """
     loaded = vector_bytes(row_of_b(problem), problem.operand_bits)
-    along_n = not problem.b_k_contiguous and "b" not in problem.batch_innermost
+    size = problem.n * problem.k * problem.batch * problem.operand_bits // 8
+    along_n = "b" not in problem.batch_innermost or size <= gpu_of(target).l2_bytes
+    along_n = along_n and not problem.b_k_contiguous
     return loaded >= MIN_LOADED_BYTES and along_n and splits_k(problem)
 
 
-def _row_classes(problem: MatmulProblem) -> int:
+def _row_classes(problem: MatmulProblem, target: Target) -> int:
     """Classes of the rows of B by their distance from a multiple of a vector, as parts of K.
 
     Returns:
       1 where the parts of K are adjacent rows.
     """
-    loaded = vector_bytes(row_of_b(problem), problem.operand_bits)
-    classes = VECTOR_BYTES // loaded
-    alone = 8 * loaded == problem.operand_bits
+    bits, tile = problem.operand_bits, WIDE_TILE
+    classes = VECTOR_BYTES // vector_bytes(row_of_b(problem), bits)
     aligned = problem.batch == 1 or problem.k % classes == 0
-    fits = (
-        aligned and splits_k(problem) and not problem.b_k_contiguous and not problem.batch_innermost
-    )
-    if not alone or not fits:
+    if not aligned or not _has_rows_apart(problem) or not splits_k(problem):
         return 1
-    blocks = problem.k // (classes * WIDE_TILE.block_k)
-    return classes if blocks >= MIN_BLOCKS_OF_CLASS[problem.operand_bits] else 1
+    blocks = problem.k // tile.block_k
+    busy = blocks * num_ctas(problem, tile) >= MIN_BLOCKS_OF_CLASSES * gpu_of(target).num_sms
+    return classes if blocks >= classes and (bits == 16 or busy) else 1
+
+
+def _has_rows_apart(problem: MatmulProblem) -> bool:
+    """Whether B is contiguous along N, in rows whose elements are loaded one by one."""
+    loaded = vector_bytes(row_of_b(problem), problem.operand_bits)
+    along_n = not problem.b_k_contiguous and not problem.batch_innermost
+    return along_n and 8 * loaded == problem.operand_bits
+
+
+def _is_loaded_alone(problem: MatmulProblem) -> bool:
+    """Whether B of 16 bits has such rows, and K is long enough for parts."""
+    return (
+        problem.operand_bits == 16
+        and _has_rows_apart(problem)
+        and splits_k(problem)
+        and problem.k >= 2 * MIN_ALONE_K
+    )
+
+
+def _alone_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
+    """Few rows whose B is loaded element by element: many CTAs, which have parts of K."""
+    tile = dataclasses.replace(ALONE_TILE, block_m=power_of_two(problem.m))
+    wanted = ALONE_CTAS_PER_SM * gpu_of(target).num_sms // num_ctas(problem, tile)
+    splits = min(wanted, problem.k // MIN_ALONE_K, MAX_K_SPLITS)
+    return dataclasses.replace(tile, k_splits=max(1, splits))
 
 
 def _in_classes(problem: MatmulProblem, target: Target) -> MatmulConfig:
     """A small M whose parts of K are classes of the rows of B."""
-    config, classes = _wide_config(problem, target, WIDE_TILE), _row_classes(problem)
+    config, classes = _wide_config(problem, target, WIDE_TILE), _row_classes(problem, target)
     splits = -(-config.k_splits // classes) * classes
     return dataclasses.replace(config, k_splits=splits, row_classes=classes)
 
