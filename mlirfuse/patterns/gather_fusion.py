@@ -30,6 +30,7 @@ from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.reduction import grouping
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import gathers
+from mlirfuse.structured.recognize.norm_epilogues import reduces_rows
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -45,6 +46,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             return None  # `axis_reduction_fusion` takes both.
         if all(_concatenates(user, last) for user in ops.users(last)):
             return None  # `movement_fusion` takes both.
+        if _is_read_by_rows_alone(last):
+            return None  # `norm_prologue_fusion` takes both.
     return Match(root, tuple(found.ops), found)
 
 
@@ -58,6 +61,13 @@ def _concatenates(user: ir.Operation, part: ir.Value) -> bool:
     while whole is not None and whole.name == "tensor.insert_slice":
         whole = ops.defining_op(whole.operands[1])
     return whole is not None and whole.name == "tensor.empty"
+
+
+def _is_read_by_rows_alone(value: ir.Value) -> bool:
+    """Whether a group of row reductions is the only one that reads a tensor or its reshapes."""
+    users = ops.users_through_reshapes(value)
+    regions = {user.parent.operation for user in users if ops.in_region(user)}
+    return len(regions) == 1 and all(map(ops.in_region, users)) and reduces_rows(*regions)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

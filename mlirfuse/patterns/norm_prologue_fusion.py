@@ -8,7 +8,8 @@
 
 Root: a group of row reductions, of any pass. Fused: the elementwise ops that only the group reads,
 and their producers, with the reshapes between them; with reshapes every op is written over the
-common iteration space. The epilogue of a contraction stays with that. Sizes static or dynamic; T
+common iteration space. A kernel for a GPU also gathers: the embeddings of tokens and positions in
+front of a layer norm. The epilogue of a contraction stays with that. Sizes static or dynamic; T
 f16, bf16, f32, and other operands of i8 and i1.
 Numerics: exact (operations and their order are unchanged).
 Source: prologue fusion, as of reductions.
@@ -20,17 +21,21 @@ from iree.compiler import ir
 
 from mlirfuse.builders.iteration_space_builder import extend_group
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.structured.ir.legality import legal_float
 from mlirfuse.structured.recognize import norm_prologues
-from mlirfuse.structured.recognize.norm_epilogues import (
-    legal_extension,
-    match_extension,
-    reduces_rows,
-)
+from mlirfuse.structured.recognize.norm_epilogues import match_extension, reduces_rows
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds the prologue of the group."""
-    return match_extension(root, norm_prologues.find(root, ctx.target))
+    gathers = triton_compiler.supports(ctx.target)
+    return match_extension(root, norm_prologues.find(root, ctx.target, gathers=gathers))
+
+
+def legal(match: Match, ctx: PassContext) -> NoMatch | None:
+    """Refuses element types that were not tested: of integers those of indices alone are wider."""
+    return legal_float(match, also=("i8", "i1", "i32", "i64"))
 
 
 PASS = FusionPass(
@@ -39,7 +44,7 @@ PASS = FusionPass(
     roots=("flow.dispatch.region",),
     where=reduces_rows,
     match=match,
-    legal=legal_extension,
+    legal=legal,
     rewrite=extend_group,
     kind=Kind.PROLOGUE,
     source="prologue fusion",

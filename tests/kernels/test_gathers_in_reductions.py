@@ -65,6 +65,61 @@ func.func @main(%x: tensor<300x50xf32>, %i: tensor<300xi64>) -> tensor<f32> {
 }
 """
 
+NORM = """
+#row = affine_map<(d0, d1) -> (d0)>
+#column = affine_map<(d0, d1) -> (d1)>
+#all = affine_map<(d0, d1) -> (d0, d1)>
+func.func @main(%table: tensor<50xCxf32>, %i: tensor<77xi64>, %p: tensor<Cxf32>)
+    -> tensor<77xCxf32> {
+  %zero = arith.constant 0.0 : f32
+  %count = arith.constant C.0 : f32
+  %e = tensor.empty() : tensor<77xCxf32>
+  %r = tensor.empty() : tensor<77xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%r : tensor<77xf32>) -> tensor<77xf32>
+  %g = linalg.generic {indexing_maps = [#row, #column, #all],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%i, %p : tensor<77xi64>, tensor<Cxf32>) outs(%e : tensor<77xCxf32>) {
+  ^bb0(%a: i64, %b: f32, %o: f32):
+    %n = arith.index_cast %a : i64 to index
+    %c = linalg.index 1 : index
+    %t = tensor.extract %table[%n, %c] : tensor<50xCxf32>
+    %v = arith.addf %t, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<77xCxf32>
+  %s = linalg.generic {indexing_maps = [#all, #row], iterator_types = ["parallel", "reduction"]}
+      ins(%g : tensor<77xCxf32>) outs(%z : tensor<77xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %q = arith.mulf %a, %a : f32
+    %v = arith.addf %q, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<77xf32>
+  %y = linalg.generic {indexing_maps = [#all, #row, #all],
+      iterator_types = ["parallel", "parallel"]}
+      ins(%g, %s : tensor<77xCxf32>, tensor<77xf32>) outs(%e : tensor<77xCxf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %m = arith.divf %b, %count : f32
+    %d = math.rsqrt %m : f32
+    %v = arith.mulf %a, %d : f32
+    linalg.yield %v : f32
+  } -> tensor<77xCxf32>
+  return %y : tensor<77xCxf32>
+}
+"""
+
+
+@needs_triton
+@pytest.mark.parametrize("columns", [64, 37, 9001])
+def test_a_norm_of_embeddings_reads_the_table(interpreter, columns):
+    """Rows in registers, with and without a mask, and rows that are read twice in a loop."""
+    table, p = draw((50, columns), "f32"), draw((columns,), "f32", 1)
+    index = np.random.default_rng(5).integers(0, 50, (77,))
+    index[:2] = 49, 0
+    text = NORM.replace("xCx", f"x{columns}x").replace("<Cx", f"<{columns}x")
+    text = text.replace("C.0", f"{columns}.0")
+    (found,) = run(interpreter, text, "rows", [table, index, p], [(77, columns)])
+    rows = table.astype(np.float64)[index] + p
+    close(found, rows / np.sqrt((rows**2).mean(1, keepdims=True)), "f32")
+
 
 @needs_triton
 def test_a_sum_of_embeddings_reads_the_table(interpreter):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from iree.compiler import ir
 
@@ -141,22 +141,28 @@ def is_computed_once(op: ir.Operation, user: ir.Operation) -> bool:
     return _keeps_space(op, user) or ops.num_inputs(op) == 0
 
 
-def is_free_elementwise(op: ir.Operation) -> bool:
+def is_free_elementwise(op: ir.Operation, *, gathers: bool = False) -> bool:
     """Whether the group that alone reads an op may compute it: its prologue, or an operand.
 
     It is elementwise, possibly of the indices of its loops, in no group, and no epilogue itself.
+
+    Args:
+      op: any op.
+      gathers: whether it may read elements at computed indices.
     """
-    return is_elementwise_in_order(op, indexed=True) and not is_among_epilogues(op)
+    body = has_gathering_body if gathers else has_indexed_body
+    return is_elementwise_in_order(op, body) and not is_among_epilogues(op)
 
 
-def is_elementwise_in_order(op: ir.Operation, *, indexed: bool = False) -> bool:
+def is_elementwise_in_order(
+    op: ir.Operation, has_body: Callable[[ir.Operation], bool] = has_scalar_body
+) -> bool:
     """Whether the op, in no group, is elementwise and writes its one result in its loops' order.
 
     Args:
       op: any op.
-      indexed: whether it may read the indices of its loops.
+      has_body: whether its body is one that is wanted.
     """
-    has_body = has_indexed_body if indexed else has_scalar_body
     if not ops.is_elementwise(op) or ops.in_region(op) or not has_body(op):
         return False
     if len(op.results) != 1 or ops.reads_inits(op) or ops.moved_input(op) is not None:

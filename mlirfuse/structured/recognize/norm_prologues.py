@@ -18,12 +18,15 @@ from mlirfuse.structured.recognize.norm_epilogues import (
 from mlirfuse.targets.base import Target
 
 
-def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
+def find(
+    region: ir.Operation, target: Target, *, gathers: bool = False
+) -> Extension | NoMatch | None:
     """Finds the elementwise producers that only the group uses, and the reshapes between them.
 
     Args:
       region: a group that `reduces_rows`.
       target: the target, for its limits.
+      gathers: whether elements at computed indices may be among them.
 
     Returns:
       The prologue; a refusal of it; None for none.
@@ -32,7 +35,7 @@ def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
     limits = Limits.of(region, inner, target)
     refusal: NoMatch | None = None
     for through_reshapes in (True, False):
-        found = _producers(region, inner, through_reshapes=through_reshapes)
+        found = _producers(region, inner, through_reshapes=through_reshapes, gathers=gathers)
         if not found:
             continue
         refusal = limits.refusal(region, found)
@@ -49,7 +52,11 @@ def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
 
 
 def _producers(
-    region: ir.Operation, inner: Sequence[ir.Operation], *, through_reshapes: bool
+    region: ir.Operation,
+    inner: Sequence[ir.Operation],
+    *,
+    through_reshapes: bool,
+    gathers: bool,
 ) -> list[ir.Operation]:
     """The producers, in block order, of which reshapes have producers among them.
 
@@ -57,11 +64,12 @@ def _producers(
       region: the group.
       inner: its ops.
       through_reshapes: whether reshapes may lie between them.
+      gathers: whether elements at computed indices may be among them.
     """
 
     def accepts(op: ir.Operation) -> bool:
         reshapes = through_reshapes and op.name in ops.RESHAPES
-        return reshapes or fusable_neighbors.is_free_elementwise(op)
+        return reshapes or fusable_neighbors.is_free_elementwise(op, gathers=gathers)
 
     found = slices.exclusive_producers(inner, accepts, block=region.block)
     kept: list[ir.Operation] = []
