@@ -171,10 +171,10 @@ func.func @cast_image(%x: tensor<2x8x16xf16>) -> tensor<2x8x16xf32> {
 
 // -----
 
-// The padded value is none of f16.
+// The padded value is none of f16: it is chosen behind the cast.
 // CHECK-LABEL: @cast_of_another_padding
-// CHECK: %[[F:.*]] = linalg.generic {{.*}} ins(%arg0 :
 // CHECK: flow.dispatch.region
+// CHECK: %[[F:.*]] = linalg.generic {{.*}} ins(%arg0 :
 // CHECK: tensor.pad %[[F]]
 #x = affine_map<(b, h, c, i) -> (b, h + i, c)>
 #k = affine_map<(b, h, c, i) -> (i)>

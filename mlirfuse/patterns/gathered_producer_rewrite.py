@@ -27,20 +27,13 @@ from mlirfuse import builders
 from mlirfuse.core import FusionPass, Kind, Match, Numerics, PassContext
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.alignment import VIEWS
-from mlirfuse.kernels.codegen.instructions import instructions
+from mlirfuse.kernels.codegen.instructions import instructions, is_repeated_cheaply
 from mlirfuse.structured.ir import fusable_neighbors, ops
 
 _EXTRACT = "tensor.extract"
 
 MAX_OPS = 32
 """Ops that a gather computes again, each once: more than any activation has."""
-
-INSTRUCTIONS_PER_BYTE = 6
-"""Instructions that lanes of a GPU complete while the memory moves a byte, fewer than of an H100
-(9) and an H200 (7): 132 SMs of 128 lanes at 1.75 GHz beside 3.35 and 4.1 TB/s."""
-
-LAUNCH_BYTES = 4 * 1024 * 1024
-"""Bytes that the memory moves in the time of one more kernel, one microsecond."""
 
 LOAD_INSTRUCTIONS = 8
 """Instructions of one more load at a computed index, an estimate."""
@@ -148,8 +141,7 @@ def _is_cheap(element: _Element) -> bool:
     producers = (_producer(each.value) for each in element.computed())
     each = sum(instructions(op, short=short) for op in producers if op is not None)
     each += LOAD_INSTRUCTIONS * (len(leaves) - 1)
-    saved = 2 * ops.num_bytes(element.value) + LAUNCH_BYTES
-    return each * sum(map(_reads, gathers)) <= INSTRUCTIONS_PER_BYTE * saved
+    return is_repeated_cheaply(each, sum(map(_reads, gathers)), ops.num_bytes(element.value))
 
 
 def _is_given(value: ir.Value) -> bool:

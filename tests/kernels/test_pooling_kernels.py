@@ -19,7 +19,8 @@ from mlirfuse.structured.ir import ops
 class Pool:
     """Sizes of a pooling; `image` is the order of its axes, `start` its init.
 
-    `result` is the order of the axes of the result; that of the image where it is empty.
+    `result` is the order of the axes of the result; that of the image where it is empty. `squared`
+    is whether the pooling is of the sum of the image and its square.
     """
 
     shape: tuple[int | None, ...]
@@ -34,6 +35,7 @@ class Pool:
     edge: str = "0xFC00"
     start: str = "0xFC00"
     result: str = ""
+    squared: bool = False
 
     @property
     def order(self):
@@ -64,8 +66,26 @@ def pool_text(p):
     size = [s if s is None else s + n for s, n in zip(p.shape, added, strict=True)]
     padded = tensor(size, kind)
     low, high = (", ".join(str(n if a in "hw" else 0) for a in p.image) for n in (p.low, p.high))
+    read = "w" if p.squared else "x"
+    square = (
+        f"""%m = tensor.empty({"%n" if None in p.shape else ""}) : {image}
+  %q = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel", "parallel",
+      "parallel", "parallel"]}} ins(%x : {image}) outs(%m : {image}) {{
+  ^bb0(%a: {kind}, %o: {kind}):
+    %r = arith.mulf %a, %a : {kind}
+    linalg.yield %r : {kind}
+  }} -> {image}
+  %w = linalg.generic {{indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel",
+      "parallel", "parallel"]}} ins(%q, %x : {image}, {image}) outs(%m : {image}) {{
+  ^bb0(%a: {kind}, %b: {kind}, %o: {kind}):
+    %r = arith.addf %a, %b : {kind}
+    linalg.yield %r : {kind}
+  }} -> {image}"""
+        if p.squared
+        else ""
+    )
     pad = (
-        f"""%p = tensor.pad %x low[{low}] high[{high}] {{
+        f"""%p = tensor.pad %{read} low[{low}] high[{high}] {{
   ^bb0(%i: index, %j: index, %k: index, %l: index):
     tensor.yield %edge : {kind}
   }} : {image} to {padded}"""
@@ -90,6 +110,7 @@ func.func @main(%x: {image}) -> {result} {{
   %one = arith.constant 1.0 : {wide}
   %c0 = arith.constant 0 : index
   {f"%n = tensor.dim %x, %c0 : {image}" if dynamic else ""}
+  {square}
   {pad}
   %k = tensor.empty() : {window}
   %e = tensor.empty({"%n" if dynamic else ""}) : {out}
@@ -97,7 +118,7 @@ func.func @main(%x: {image}) -> {result} {{
   %f = linalg.fill ins(%start : {wide}) outs(%e : {out}) -> {out}
   %y = linalg.generic {{indexing_maps = [#x, #k, #y], iterator_types = ["parallel", "parallel",
       "parallel", "parallel", "reduction", "reduction"]}}
-      ins(%{"p" if pad else "x"}, %k : {padded}, {window}) outs(%f : {out}) {{
+      ins(%{"p" if pad else read}, %k : {padded}, {window}) outs(%f : {out}) {{
   ^bb0(%a: {kind}, %b: {kind}, %o: {wide}):
     {widen}
     %t = {p.combine} %o, %{"v" if widen else "a"} : {wide}
@@ -118,6 +139,7 @@ func.func @main(%x: {image}) -> {result} {{
 
 def reference(p, x, edge, start):
     x = x.astype(np.float64).transpose([p.image.index(a) for a in "bhwc"])
+    x = x * x + x if p.squared else x
     spread = (p.low, p.high)
     x = np.pad(x, ((0, 0), spread, spread, (0, 0)), constant_values=edge)
     h, w = (p.out()[p.order.index(a)] for a in "hw")
@@ -179,6 +201,29 @@ CASES = [
         edge="0.0",
         start="0.0",
     ),
+    # Ops in front of the padding, which are computed of each element of a window.
+    Pool((2, 9, 8, 24), low=1, high=1, squared=True),
+    Pool(
+        (2, 3, 11, 9),
+        image="bchw",
+        low=2,
+        high=0,
+        kind="f32",
+        edge="-1.0",
+        start="-9.0",
+        squared=True,
+    ),
+    Pool((3, 20, 7, 8), image="bchw", side=(2, 2), squared=True),
+    Pool(
+        (1, 15, 14, 8),
+        side=(10, 9),
+        stride=1,
+        low=3,
+        high=2,
+        kind="f32",
+        start="-9.0",
+        squared=True,
+    ),
     Pool((1, 100, 5, 4), side=(90, 2), low=2, high=1, kind="f32", edge="-9.0", start="-9.0"),
 ]
 NUMBERS = {"0xFC00": -np.inf}
@@ -195,6 +240,24 @@ def test_pooling(interpreter, case):
     (found,) = run(interpreter, pool_text(case), "pooling", [x], [case.out(batch)])
     edge, start = (NUMBERS.get(text) or float(text) for text in (case.edge, case.start))
     close(found, reference(case, x, edge, start), case.kind)
+
+
+@needs_triton
+@pytest.mark.parametrize(
+    ("case", "fused"),
+    [
+        (Pool((2, 9, 8, 24), low=1, high=1, squared=True), True),
+        (Pool((None, 9, 8, 24), low=1, high=1, squared=True), False),
+        (Pool((64, 512, 512, 64), side=(9, 9), stride=1, squared=True), False),
+    ],
+    ids=["few", "unknown", "81 times each"],
+)
+def test_ops_in_front_are_computed_again_where_that_is_cheap(case, fused):
+    with ir.Context():
+        grouped, plans = planned(pool_text(case), "pooling")
+    pools = [plan for plan in plans if plan is not None]
+    assert (len(pools), len(plans)) == (1, 1 if fused else 2), str(grouped)
+    assert ("v1 * v1" in pools[0].program.source) == fused
 
 
 @needs_triton

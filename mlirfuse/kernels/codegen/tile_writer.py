@@ -95,7 +95,7 @@ def returned(region: ir.Operation) -> list[ir.Value]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Cut:
-    """A static slice with unit strides; of a tensor that is no slice, all of it.
+    """A static slice; of a tensor that is no slice, all of it.
 
     Attributes:
       source: the tensor that it is cut from.

@@ -1,4 +1,4 @@
-"""Reads a region of one pooling, its padding and its elementwise epilogue.
+"""Reads a region of one pooling, its padding and the elementwise ops around it.
 
 analysis = analyze(region)         PoolingAnalysis, the refusal, or None for other regions
 problem = problem_of(analysis)     sizes and traits that the configuration is chosen by
@@ -56,7 +56,8 @@ class PoolingAnalysis:
     Attributes:
       op: the pooling.
       pooling: its window and the strides of its image.
-      image: the image before padding and before a cast to f32, from outside the region.
+      image: the image before padding and the ops in front of it, from outside the region.
+      prologue: the elementwise ops of it, in block order.
       padding: the padding; None where there is none.
       epilogue: elementwise ops after the pooling, in block order.
       results: values that the region returns.
@@ -65,6 +66,7 @@ class PoolingAnalysis:
     op: ir.Operation
     pooling: Pooling
     image: ir.Value
+    prologue: tuple[ir.Operation, ...]
     padding: Padding | None
     epilogue: tuple[ir.Operation, ...]
     results: tuple[ir.Value, ...]
@@ -144,16 +146,19 @@ def _analyzed(
     epilogue: list[ir.Operation],
 ) -> PoolingAnalysis:
     reader = op if pad is None else pad
-    image = reader.operands[0]
+    image, prologue = reader.operands[0], poolings.prologue(reader.operands[0], reader)
     cast = poolings.widening(image, reader)
-    if cast is not None and cast in epilogue:
-        image, epilogue = cast.operands[0], [other for other in epilogue if other != cast]
+    if prologue:
+        (image,) = poolings.sources(prologue)
+        epilogue = [op for op in epilogue if op not in prologue]
+        if cast is not None and prologue == [cast]:
+            prologue = []  # Loads widen, and its padding is a number of the image's type.
     owner = ops.defining_op(image)
     if owner is not None and ops.in_region(owner):
         raise Unsupported("an image that the group computes")
     padding = None if pad is None else _padding(pad)
     results = tuple(returned(region))
-    found = PoolingAnalysis(op, pooling, image, padding, tuple(epilogue), results)
+    found = PoolingAnalysis(op, pooling, image, tuple(prologue), padding, tuple(epilogue), results)
     if found.out_sizes[-1] is None:
         raise Unsupported("a dynamic last dimension")
     return found

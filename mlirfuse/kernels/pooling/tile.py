@@ -262,7 +262,7 @@ def _combine(tiles: Tiles, analysis: PoolingAnalysis, tile: _Tile) -> None:
         for place in itertools.product(*map(range, analysis.window[looped:])):
             offsets = dict(zip(pooling.window_loops[looped:], place, strict=True))
             load = _Load(analysis, tile, offsets, firsts)
-            loaded = body.name(_load(tiles, load, start))
+            loaded = _computed(tiles, load, body.name(_load(tiles, load, start)))
             known = body.block(
                 ops.body(analysis.op), [loaded, None, None], lambda loop: "0", [pooling.combine]
             )
@@ -306,22 +306,48 @@ class _Load:
 
 
 def _load(tiles: Tiles, load: _Load, pointer: str) -> str:
-    """The tile of one element of the window, as an expression."""
+    """The tile of one element of the window in the image, as an expression."""
     analysis, tile = load.analysis, load.tile
     image, padding = analysis.image, analysis.padding
-    shape, start, masks = ops.shape(image), 0, [tile.space.mask(tile.main)]
+    shape, start = ops.shape(image), 0
     for dim, strided in enumerate(analysis.pooling.image_dims):
         moved = sum(stride * load.offsets[at] for at, stride in strided if at in load.offsets)
         start += moved * known_product(shape[dim + 1 :])
-        if padding is not None and padding.padded[dim]:
-            masks += _inside(load, padding, dim, moved)
     kind = ops.element_type(image)
-    mask = " & ".join(mask for mask in masks if mask)
-    other = literal(0.0 if padding is None else padding.value, kind)
-    guard = f", mask={mask}, other={other}" if mask else ""
+    mask = " & ".join(mask for mask in (tile.space.mask(tile.main), *_all_inside(load)) if mask)
+    outside = 0.0 if padding is None or analysis.prologue else padding.value
+    guard = f", mask={mask}, other={literal(outside, kind)}" if mask else ""
     text = f"tl.load({pointer}{f' + {start}' if start else ''}{guard})"
     is_widened = tiles.body.types[kind] != TYPES[kind]
     return f"{text}.to(tl.float32)" if is_widened else text
+
+
+def _computed(tiles: Tiles, load: _Load, loaded: str) -> str:
+    """The tile of one element that the ops in front of the pooling compute, or its padding."""
+    body, analysis = tiles.body, load.analysis
+    name, names = loaded, {analysis.image: loaded}
+    for op in analysis.prologue:
+        block = ops.body(op)
+        known = body.block(block, [*map(names.get, ops.inputs(op)), None], lambda loop: "0")
+        (value,) = list(block.operations)[-1].operation.operands
+        name = names[op.results[0]] = known[value]
+    inside = " & ".join(_all_inside(load))
+    if analysis.padding is None or not analysis.prologue or not inside:
+        return name
+    kind = ops.element_type(analysis.prologue[-1].results[0])
+    value = literal(analysis.padding.value, kind, body.types)
+    return body.name(f"tl.where({inside}, {name}, {value})")
+
+
+def _all_inside(load: _Load) -> list[str]:
+    """The conditions that an element of the window is in no padding."""
+    analysis, found = load.analysis, list[str]()
+    padding = analysis.padding
+    for dim, strided in enumerate(analysis.pooling.image_dims):
+        moved = sum(stride * load.offsets[at] for at, stride in strided if at in load.offsets)
+        if padding is not None and padding.padded[dim]:
+            found += _inside(load, padding, dim, moved)
+    return found
 
 
 def _inside(load: _Load, padding: Padding, dim: int, moved: int) -> list[str]:

@@ -7,7 +7,8 @@ import math
 
 from iree.compiler import ir
 
-from mlirfuse.structured.ir import ops, strided_access
+from mlirfuse.structured.ir import ops, slices, strided_access
+from mlirfuse.structured.ir.fusable_neighbors import has_scalar_body
 
 ROOTS = ("linalg.generic",)
 """Names of the ops at which passes look for a pooling; IREE generalizes the named ones."""
@@ -60,6 +61,41 @@ def pooling(op: ir.Operation) -> Pooling | None:
     if {loop for dim in terms for loop, _ in dim} != set(range(len(kinds))):
         return None
     return Pooling(reduced, terms, combine, parts[0])
+
+
+def prologue(image: ir.Value, user: ir.Operation) -> list[ir.Operation]:
+    """The elementwise ops of one tensor in front of a pooling or its padding, which alone reads it.
+
+    Args:
+      image: the operand.
+      user: the pooling or the padding.
+
+    Returns:
+      The ops in block order, of which all read that tensor or one another; the last of them where
+      the others read more tensors.
+    """
+    found = slices.exclusive_producers([user], _is_in_order)
+    found = [op for op in found if ops.shape(op.results[0]) == ops.shape(image)]
+    while found and len(sources(found)) != 1:
+        found = found[1:]
+    return found
+
+
+def sources(group: list[ir.Operation]) -> list[ir.Value]:
+    """The tensors that elementwise ops read from elsewhere, each once."""
+    computed = {op.results[0] for op in group}
+    read = (value for op in group for value in ops.inputs(op))
+    return [value for value in dict.fromkeys(read) if value not in computed]
+
+
+def _is_in_order(op: ir.Operation) -> bool:
+    """Whether an op is elementwise arithmetic whose tensors are all read in its order."""
+    if not ops.is_generic(op) or not ops.is_elementwise(op) or len(op.results) != 1:
+        return False
+    if not ops.num_inputs(op) or ops.reads_inits(op) or not has_scalar_body(op):
+        return False
+    identity = tuple(range(len(ops.iterator_types(op))))
+    return all(index_map == identity for index_map in ops.indexing_maps(op))
 
 
 def widening(image: ir.Value, user: ir.Operation) -> ir.Operation | None:
