@@ -67,11 +67,14 @@ def initial_attribute(value: ir.Value) -> ir.Attribute | None:
 def initializer_value(value: ir.Value) -> ir.Value | None:
     """The value that an initializer of the module stores in the immutable global that is loaded.
 
-    It lives in the initializer: analyses may inspect its computation, but other functions cannot
+    Loads in another initializer, which comes after that one, are not marked as immutable. The value
+    lives in the initializer: analyses may inspect its computation, but other functions cannot
     use it.
     """
     load = defining_op(value)
-    if load is None or load.name != "util.global.load" or "is_immutable" not in load.attributes:
+    if load is None or load.name != "util.global.load":
+        return None
+    if "is_immutable" not in load.attributes and not _loads_unchanged(load):
         return None
     symbol = load.attributes["global"].value
     for op in _module_ops(load):
@@ -82,6 +85,19 @@ def initializer_value(value: ir.Value) -> ir.Value | None:
                 stored: ir.Value = inner.operands[0]
                 return stored
     return None
+
+
+def _loads_unchanged(load: ir.Operation) -> bool:
+    """Whether an initializer loads a global that no function changes."""
+    if load.parent.operation.name != "util.initializer":
+        return False
+    symbol = load.attributes["global"].value
+    return any(
+        op.name == "util.global"
+        and op.attributes["sym_name"].value == symbol
+        and "is_mutable" not in op.attributes
+        for op in _module_ops(load)
+    )
 
 
 def _module_ops(op: ir.Operation) -> Iterator[ir.Operation]:
