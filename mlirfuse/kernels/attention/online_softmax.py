@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from mlirfuse.kernels.attention import mask_bounds
 from mlirfuse.kernels.attention.analysis import AttentionAnalysis
 from mlirfuse.kernels.attention.problem import AttentionConfig
 from mlirfuse.kernels.attention.scores import write_scores
@@ -43,6 +44,27 @@ def full_blocks(sizes: AttentionSizes, block_n: int) -> str:
     if sizes.keys:
         return str(sizes.keys // block_n * block_n)
     return f"({sizes.keys_text} // {block_n} * {block_n})"
+
+
+def write_key_bounds(
+    writer: Writer, analysis: AttentionAnalysis, config: AttentionConfig
+) -> tuple[str, str]:
+    """Writes the keys that the mask may show to a CTA's queries.
+
+    Returns:
+      The first one, a multiple of the block, and the end; empty texts where it may be any.
+    """
+    found = mask_bounds.bounds(analysis)
+    if not found.low and not found.end:
+        return "", ""
+    writer.line(f"{mask_bounds.FIRST_M} = tile * {config.block_m}")
+    writer.line(f"{mask_bounds.LAST_M} = {mask_bounds.FIRST_M} + {config.block_m - 1}")
+    if found.low:
+        first = f"tl.maximum({found.low}, 0) // {config.block_n} * {config.block_n}"
+        writer.line(f"keys_start = {first}")
+    if found.end:
+        writer.line(f"keys_end = {found.end}")
+    return "keys_start" if found.low else "", "keys_end" if found.end else ""
 
 
 def write_query_indices(

@@ -1,7 +1,8 @@
 """Flash attention in Triton: one CTA for a tile of queries of one head.
 
-The CTA walks over all keys with an online softmax. Scores and weights stay in registers; blocks of
-keys that a causal mask hides from all queries of the tile are left out.
+The CTA walks over the keys with an online softmax. Scores and weights stay in registers; blocks of
+keys that the mask hides from all queries of the tile are left out, as far as it is computed from
+their indices.
 """
 
 from __future__ import annotations
@@ -56,7 +57,16 @@ def _key_ranges(
         diagonal = f"(tile * {block_m} + 1) // {block_n} * {block_n}"
         writer.line(f"unmasked_end = tl.minimum({full}, {diagonal})")
         full, end = "unmasked_end", f"tl.minimum({end}, (tile + 1) * {block_m})"
-    ranges = [KeyRange("0", full, masked=not analysis.causal, tail=False)]
-    if analysis.causal or sizes.has_key_tail(block_n):
-        ranges.append(KeyRange(full, end, masked=True, tail=True))
+        return [
+            KeyRange("0", full, masked=False, tail=False),
+            KeyRange(full, end, masked=True, tail=True),
+        ]
+    start, seen = online_softmax.write_key_bounds(writer, analysis, config)
+    last = f"tl.minimum({full}, {seen})" if seen else full
+    ranges = [KeyRange(start or "0", last, masked=True, tail=False)]
+    if sizes.has_key_tail(block_n):
+        first = f"tl.maximum({full}, {start})" if start else full
+        ranges.append(
+            KeyRange(first, f"tl.minimum({end}, {seen})" if seen else end, masked=True, tail=True)
+        )
     return ranges

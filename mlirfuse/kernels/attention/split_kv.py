@@ -104,7 +104,7 @@ def _partial(
     online_softmax.write_query_indices(writer, sizes, config)
     online_softmax.write_initial_state(writer, sizes, config.block_m)
     online_softmax.write_query_load(tiles, analysis, config.block_m)
-    ranges = _key_ranges(writer, sizes, config, splits)
+    ranges = _key_ranges(writer, analysis, config, splits)
     online_softmax.write_key_loops(tiles, analysis, config, ranges, target)
     row_mask, tile_mask = online_softmax.row_masks(sizes, config.block_m)
     writer.line(f"row = {_partial_row(sizes, 'tl.program_id(2)')}")
@@ -132,13 +132,17 @@ def _partial(
 
 
 def _key_ranges(
-    writer: Writer, sizes: AttentionSizes, config: AttentionConfig, splits: KvSplits
+    writer: Writer, analysis: AttentionAnalysis, config: AttentionConfig, splits: KvSplits
 ) -> list[KeyRange]:
-    """The full blocks of a split, and the last, partial block of the last split."""
+    """The full blocks of a split that the mask may show, and the last, partial block."""
+    sizes = analysis.sizes
     full = online_softmax.full_blocks(sizes, config.block_n)
     writer.line(f"split_keys = {splits.keys}")
-    writer.line("split_start = tl.program_id(2) * split_keys")
-    end = "split_start + split_keys"
+    start, end = "tl.program_id(2) * split_keys", "tl.program_id(2) * split_keys + split_keys"
+    first, seen = online_softmax.write_key_bounds(writer, analysis, config)
+    writer.line(f"split_start = {f'tl.maximum({start}, {first})' if first else start}")
+    writer.line(f"split_end = {f'tl.minimum({end}, {seen})' if seen else end}")
+    end = "split_end"
     ranges = [KeyRange("split_start", f"tl.minimum({full}, {end})", masked=True, tail=False)]
     if sizes.has_key_tail(config.block_n):
         first, last = f"tl.maximum({full}, split_start)", f"tl.minimum({sizes.keys_text}, {end})"

@@ -20,6 +20,14 @@ MINUS_INFINITY = Const(-math.inf, "f32")
 LOGIC_OPS = frozenset({"arith.andi", "arith.ori", "arith.xori", "arith.select"})
 INTEGER_TO_FLOAT = frozenset({"arith.sitofp", "arith.uitofp"})
 
+_EQUALITIES: dict[tuple[str, str], Callable[..., Any]] = {
+    ("arith.cmpf", predicates.OEQ): operator.eq,
+    ("arith.cmpf", predicates.UNE): operator.ne,
+    ("arith.cmpi", predicates.EQ): operator.eq,
+    ("arith.cmpi", predicates.NE): operator.ne,
+}
+"""Comparisons of numbers, of which none is a NaN: its op and predicate."""
+
 _FOLDED: dict[str, Callable[..., Any]] = {
     "arith.addf": operator.add,
     "arith.mulf": operator.mul,
@@ -74,6 +82,26 @@ def both(a: Expr, b: Expr) -> Expr:
         if isinstance(one, Const):
             return other if one.number else FALSE
     return combine("arith.andi", a, b, type_="i1")
+
+
+def compared_numbers(node: Apply) -> Expr:
+    """A comparison of a number with either of two as the condition that selects these.
+
+    `select(c, 1.0, 0.0) == 0.0` is `not c`; any other expression is returned as it is.
+    """
+    known = _EQUALITIES.get((node.op, node.predicate))
+    if known is None or len(node.args) != 2:
+        return node
+    for one, other in (node.args, node.args[::-1]):
+        if not isinstance(one, Apply) or one.op != "arith.select" or not isinstance(other, Const):
+            continue
+        condition, yes, no = one.args
+        if isinstance(yes, Const) and isinstance(no, Const):
+            found = [bool(known(each.number, other.number)) for each in (yes, no)]
+            if found[0] == found[1]:
+                return TRUE if found[0] else FALSE
+            return condition if found[0] else negated(condition)
+    return node
 
 
 def _owner(expr: Expr) -> ir.Operation | None:

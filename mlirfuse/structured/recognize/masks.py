@@ -26,6 +26,7 @@ from mlirfuse.structured.recognize.mask_logic import (
     TRUE,
     both,
     combine,
+    compared_numbers,
     is_minus_infinity,
     negated,
     select,
@@ -104,7 +105,8 @@ class _IndexExpansion:
             args.append(self.read(arg))
             if args[-1] is None:
                 return None
-        return _with_args(expr, args)
+        found = _with_args(expr, args)
+        return None if found is None else compared_numbers(found)
 
 
 def _with_args(node: Apply, args: list[Expr | None]) -> Apply | None:
