@@ -34,6 +34,8 @@ func.func @main(%q: !q, %k: !k, %v: !k) -> !q {
       %low = arith.constant 0xFF800000 : f32
       %c0 = arith.constant 0 : i64
       %c3 = arith.constant 3 : i64
+      %c2 = arith.constant 2 : i64
+      %c128 = arith.constant 128 : i64
       %c20 = arith.constant 20 : i64
       %c100 = arith.constant 100 : i64
       %im = linalg.index 0 : index
@@ -123,6 +125,18 @@ MASKS = {
       %y = arith.addf %p, %z : f32""",
         lambda m, n: (n <= m) & (m - n < 20),
         2,
+    ),
+    # The last key is the first one of a block.
+    "neighbors": (
+        """%p = math.absi %d : i64
+      %y = arith.cmpi slt, %p, %c2 : i64""",
+        lambda m, n: abs(m - n) < 2,
+        2,
+    ),
+    "up to the first of a block": (
+        "%y = arith.cmpi sle, %n, %c128 : i64",
+        lambda m, n: (n <= 128) | (m < 0),
+        1,
     ),
     "residues": (
         """%a = arith.remsi %n, %c3 : i64
