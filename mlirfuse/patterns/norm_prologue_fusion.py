@@ -34,8 +34,9 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
 
 
 def legal(match: Match, ctx: PassContext) -> NoMatch | None:
-    """Refuses element types that were not tested: of integers those of indices alone are wider."""
-    return legal_float(match, also=("i8", "i1", "i32", "i64"))
+    """Refuses element types that were not tested: wide integers, but for indices in a kernel."""
+    indices = ("i32", "i64") if triton_compiler.supports(ctx.target) else ()
+    return legal_float(match, also=("i8", "i1", *indices))
 
 
 PASS = FusionPass(
