@@ -65,10 +65,30 @@ def test_others_are_not_split(case):
     assert plan_of(conv_text(case), SPLIT, TARGET).before is None
 
 
-def test_transposed_ones_are_not_split():
-    """Their CTAs have residue classes of the stride."""
-    form = Form((7, 6), (4, 4), inner=20, outer=18, spread=2, low=2, high=2)
-    assert plan_of(form_text(form, "f16"), SPLIT, TARGET).before is None
+@needs_triton
+@pytest.mark.parametrize(
+    "form",
+    [
+        Form((7, 6), (4, 4), inner=20, outer=18, spread=2, low=2, high=2),
+        Form((5, 6), (7, 7), inner=20, outer=18, batch=2, spread=2, low=3, high=3),
+        Form((4, 5), (3, 3), inner=33, outer=20, batch=2, spread=3, low=1, high=2, last=True),
+        Form((4, 5), (1, 1), inner=33, outer=20, spread=2, low=0, high=1),
+    ],
+    ids=["4x4", "7x7", "3x3, stride 3", "1x1"],
+)
+@pytest.mark.parametrize("kind", ["f16", "f32"])
+def test_ctas_split_k_of_residue_classes(interpreter, monkeypatch, form, kind):
+    """Of transposed ones; some classes have fewer taps than parts, or none."""
+    monkeypatch.setattr(family, "_choose", lambda *_: SPLIT)
+    arrays = [
+        draw(form.shape(form.image_axes, form.image), kind, 1),
+        draw(form.shape(form.filter_axes), kind, 2, 1 / 20),
+        draw(form.shape(form.bias_axes), "f32", 3),
+    ]
+    text = form_text(form, kind)
+    (found,) = run(interpreter, text, "convolution", arrays, [form.shape(form.out_axes)])
+    close(found, form_reference(form, *arrays), kind)
+    assert plan_of(text, SPLIT, TARGET).before is not None
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ direct              groups of few channels, without matrix instructions
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 from mlirfuse.core import NoMatch
+from mlirfuse.kernels.codegen.iteration_space import known_product
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.configs import lookup
 from mlirfuse.kernels.convolution import (
@@ -44,7 +46,9 @@ def _plan(
 def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
     """The nearest measured configuration that can run, else the default."""
     problem = problem_of(analysis)
-    computed = heuristics.default_config(problem, target)
+    classes = known_product([surround.stride for surround in analysis.surrounds])
+    default = functools.partial(heuristics.default_config, classes=classes)
+    computed = default(problem, target)
     if computed.aligned_copies:
         return computed  # Measured problems have aligned rows.
 
@@ -56,7 +60,7 @@ def _choose(analysis: Analysis, target: Target) -> ConvolutionConfig:
         busy = heuristics.keeps_busy(known, config, problem, target)
         return alike and busy and _refusal(analysis, config, target) is None
 
-    return lookup.choose(target, problem, ConvolutionConfig, heuristics.default_config, runs)
+    return lookup.choose(target, problem, ConvolutionConfig, default, runs)
 
 
 def _refusal(analysis: Analysis, config: ConvolutionConfig, target: Target) -> NoMatch | None:

@@ -91,12 +91,21 @@ ROCM_STAGES = 2
 """Stages on AMD GPUs, whose loads go through registers to the LDS."""
 
 
-def default_config(problem: ConvolutionProblem, target: Target) -> ConvolutionConfig:
-    """The configuration of one tile per CTA for a problem."""
+def default_config(
+    problem: ConvolutionProblem, target: Target, classes: int = 1
+) -> ConvolutionConfig:
+    """The configuration of one tile per CTA for a problem.
+
+    Args:
+      problem: the convolution.
+      target: the machine that is compiled for.
+      classes: residue classes of the strides of a transposed convolution; each has a part of K.
+    """
     if problem.is_direct:
         return _direct_config(problem, target)
     target = _with_own_precision(problem, target)
     gemm = as_matmul(problem)
+    gemm = dataclasses.replace(gemm, k=-(-gemm.k // classes))
     tiles = [
         _tile(*tile, block_k, problem, target)
         for tile in _default_tiles(problem, target)

@@ -17,7 +17,7 @@ from mlirfuse.kernels.convolution.analysis import Analysis, problem_of
 from mlirfuse.kernels.convolution.implicit_gemm import k_blocks, write_accumulation
 from mlirfuse.kernels.convolution.problem import ConvolutionConfig
 from mlirfuse.kernels.convolution.taps import Taps
-from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, position_strides, tile_of
+from mlirfuse.kernels.convolution.tile import ENTRY, M, N, Tile, tile_of
 from mlirfuse.kernels.matmul.aligned_copies import arguments, reading, text_with
 from mlirfuse.kernels.matmul.parallel_split_k import (
     MERGE_BLOCK_N,
@@ -31,11 +31,10 @@ from mlirfuse.targets.base import Target
 
 
 def can_run(analysis: Analysis, config: ConvolutionConfig) -> bool:
-    """Whether the kernels compute a convolution: static, not transposed, K in equal blocks."""
+    """Whether the kernels compute a convolution: static, K in equal blocks."""
     return (
         config.k_splits > 1
         and not analysis.is_dynamic
-        and not position_strides(analysis)
         and Taps.of(analysis).row is None
         and config.k_splits * _elements(analysis) < MAX_INDEX
     )

@@ -54,8 +54,9 @@ MIN_SPLIT_BYTES = 512
 """Bytes of a row of an operand along K that are worth a CTA of their own, at least: four blocks,
 which fill a pipeline."""
 
-MIN_LONG_SPLIT_K = 1024
-"""The same where small tiles fill the device without a split, which then allows larger ones: on an
+MIN_LONG_SPLIT_K = {16: 1024, 32: 256}
+"""Width of an element -> elements of K that are worth a CTA of their own, at least, where small
+tiles fill the device without a split, which then allows larger ones: on an
 H200 304x5000x704 f16 took 20.7 us in tiles of 64 by 32, and 10.8 in four parts of tiles of 64 by
 128; 1000x8192x1000 59 in those of 64 by 128, and 39 in four parts of those of 128 by 256."""
 
@@ -500,7 +501,9 @@ def k_split_configs(
     if not splits_k(problem) or ctas > num_sms or config.split_k > 1:
         return
     filled = fills_device(num_ctas(problem, smallest), target)
-    shortest = MIN_LONG_SPLIT_K if filled else MIN_SPLIT_BYTES * 8 // problem.operand_bits
+    shortest = MIN_SPLIT_BYTES * 8 // problem.operand_bits
+    if filled:
+        shortest = MIN_LONG_SPLIT_K[problem.operand_bits]
     most = min(MAX_K_SPLITS, problem.k // shortest)
     powers = (1 << exponent for exponent in range(1, most.bit_length()))
     for splits in sorted({*powers, num_sms // ctas, 2 * num_sms // ctas, most}):
