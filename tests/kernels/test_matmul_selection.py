@@ -328,3 +328,13 @@ def test_gemvs_of_more_than_two_blocks_have_lighter_ctas(n, k, bits, loops):
     assert config.block_m == 1
     assert (config == heuristics.GEMV_LOOP) == loops
     assert config.block_k * bits <= heuristics.GEMV_ROW_BYTES * 8
+
+
+@pytest.mark.parametrize(
+    ("sizes", "splits"),
+    [((512, 512, 1200), 4), ((300, 700, 1500), 4), ((200, 1000, 900), 1)],
+)
+def test_f32_is_split_where_tiles_leave_sms_idle(sizes, splits):
+    """Of 200x900x1000 the tiles of 32 by 64 are 112."""
+    problem = MatmulProblem(*sizes, 1, operand_bits=32, b_k_contiguous=False)
+    assert heuristics.default_config(problem, HOPPER).k_splits == splits
