@@ -128,7 +128,7 @@ def test_tiles_of_a_short_k_have_few_accumulators():
     ("problem", "tile"),
     [
         (ConvolutionProblem(216, 128, 11, 27, k_contiguous=False, operand_bits=32), (16, 32, 64)),
-        (ConvolutionProblem(8192, 8, 64, 25, operand_bits=32), (64, 16, 64)),
+        (ConvolutionProblem(8192, 8, 64, 25, operand_bits=32), (128, 16, 64)),
     ],
 )
 def test_small_convolutions_of_f32(problem, tile):
