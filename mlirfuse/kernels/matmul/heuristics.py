@@ -58,10 +58,10 @@ MIN_LONG_SPLIT_K, MIN_F32_SPLIT_K = 1024, 256
 """The same where small tiles fill the device without a split, which then allows larger ones: on an
 H200 304x5000x704 f16 took 20.7 us in tiles of 64 by 32, and 10.8 in four parts of tiles of 64 by
 128; 1000x8192x1000 59 in those of 64 by 128, and 39 in four parts of those of 128 by 256. And of
-a longer K of f32 where those of a tile leave SMs idle: 512x1200x512 took 21.0 us in parts of 1024 or more, and
-17.9, 300x1500x700 28.3 and 22.4, 3x3 over 256 channels of 16x16 pixels 21.6 and 17.2, over 81 of
-8x15x15 51 and 26, a transposed 7x7 over 81 of 8x8x8 67 and 24; but 200x900x1000 17.9 and 24.9 in
-parts."""
+f32 with a longer K, where those of a tile leave SMs idle: 512x1200x512 took 21.0 us in parts of
+1024 or more, and 17.9, 300x1500x700 28.3 and 22.4, 3x3 over 256 channels of 16x16 pixels 21.6 and
+17.2, over 81 of 8x15x15 51 and 26, a transposed 7x7 over 81 of 8x8x8 67 and 24; but 200x900x1000
+17.9, and 24.9 in parts."""
 
 MIN_SAVED, MIN_SAVED_OF_16 = 0.2, 0.25
 """Share of the modelled time that one more kernel has to save: the model's error, an estimate. Of
