@@ -20,6 +20,7 @@ _NAMES = (
     "batch_norm_activation_fusion",
     "broadcast_operand_rewrite",
     "channels_last_rewrite",
+    "complex_parts_rewrite",
     "concat_fusion",
     "concat_reshape_rewrite",
     "concat_triton_kernel",

@@ -45,6 +45,8 @@ DEFAULT: tuple[str, ...] = (
     # Before patterns that stop at a reshape to sizes in a tensor.
     "shape_reshape",
     "shape_reshape_2",
+    # Before slices and concatenations are looked at.
+    "complex_parts_rewrite",
     # Before patterns that stop at a reshape.
     "unit_dims_rewrite",
     # Before anything reads the image, or groups its copy.

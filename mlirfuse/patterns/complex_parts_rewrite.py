@@ -1,0 +1,146 @@
+"""Read and write complex numbers in memory as pairs of floats.
+
+    %c = iree_tensor_ext.bitcast %x                    tensor<Nx2xf32> -> tensor<Nxcomplex<f32>>
+    %r = linalg.generic {complex.re} ins(%c)           tensor<Nxf32>
+    %z = linalg.generic {complex.create} ins(%r, %i)   tensor<Nxcomplex<f32>>
+    %y = iree_tensor_ext.bitcast %z                    tensor<Nx2xf32>
+  becomes
+    %r = tensor.extract_slice %x[0, 0] [N, 1] [1, 1]   tensor<Nxf32>
+    %e = tensor.insert_slice (tensor.expand_shape %r) into %empty[0, 0]
+    %y = tensor.insert_slice (tensor.expand_shape %i) into %e[0, 1]
+
+Root: an elementwise op that takes the real or the imaginary part of each number, of a bitcast or of
+any other tensor; or the bitcast of numbers that are created of two parts. Importers compute with
+parts: a rotary embedding by complex numbers, `view_as_real(view_as_complex(x) * freqs)`, has no
+complex number left and is one kernel. Kernels have no complex elements, so this is for GPUs with
+kernels. Static sizes, complex numbers of f32. Numerics: exact.
+Source: mlirfuse.
+"""
+
+from __future__ import annotations
+
+from iree.compiler import ir
+
+from mlirfuse import builders
+from mlirfuse.builders import destination_builder, slice_builder
+from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
+from mlirfuse.kernels import triton_compiler
+from mlirfuse.structured.ir import ops
+
+_BITCAST, _COMPLEX = "iree_tensor_ext.bitcast", "complex<f32>"
+_PARTS = {"complex.re": 0, "complex.im": 1}
+
+
+def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
+    """Finds a part that is taken, or the bitcast of two."""
+    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
+        return None
+    if None in ops.shape(root.results[0]):
+        return NoMatch(Reason.DYNAMIC_SHAPE, "complex numbers of unknown count")
+    source = ops.defining_op(root.operands[0])
+    alone = source is not None and ops.users(source.results[0]) == [root]
+    if root.name == _BITCAST:
+        whole = (*ops.shape(root.operands[0]), 2)
+        if source is None or not _creates(source) or ops.shape(root.results[0]) != whole:
+            return None
+        return Match(root, (source, root) if alone else (root,), None)
+    part = _part(root)
+    if part is None:
+        return None
+    created = source is not None and _creates(source)
+    if source is not None and created and ops.defining_op(source.operands[part]) is None:
+        return None  # an argument, which no op of the function takes the place of
+    replaced = source is not None and alone and (created or source.name == _BITCAST)
+    return Match(root, (source, root) if source is not None and replaced else (root,), part)
+
+
+def _part(op: ir.Operation) -> int | None:
+    """Which part of each number an op takes, in order; None for any other op."""
+    if not _is_plain(op, 1) or ops.element_type(op.operands[0]) != _COMPLEX:
+        return None
+    body = [view.operation for view in ops.body(op).operations]
+    taken = len(body) == 2 and body[0].operands[0] == ops.body(op).arguments[0]
+    return _PARTS.get(body[0].name) if taken and body[1].operands[0] == body[0].results[0] else None
+
+
+def _creates(op: ir.Operation) -> bool:
+    """Whether an op creates complex numbers of two tensors, in order."""
+    if not _is_plain(op, 2) or ops.element_type(op.results[0]) != _COMPLEX:
+        return False
+    body = [view.operation for view in ops.body(op).operations]
+    if len(body) != 2 or body[0].name != "complex.create":
+        return False
+    given = list(body[0].operands) == list(ops.body(op).arguments)[:2]
+    return given and bool(body[1].operands[0] == body[0].results[0])
+
+
+def _is_plain(op: ir.Operation, inputs: int) -> bool:
+    """Whether an op is elementwise, of so many tensors, all in the order of its one result."""
+    if not ops.is_generic(op) or not ops.is_elementwise(op) or len(op.results) != 1:
+        return False
+    identity = tuple(range(len(ops.iterator_types(op))))
+    same = all(index_map == identity for index_map in ops.indexing_maps(op))
+    return same and ops.num_inputs(op) == inputs
+
+
+def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
+    """Builds the slice, or the insertions; an op whose numbers nothing reads goes with the root."""
+    root, part = match.root, match.data
+    with ir.InsertionPoint(root), root.location:
+        new = _pairs(root) if part is None else _taken(root.operands[0], part)
+    root.results[0].replace_all_uses_with(new)
+    for op in reversed(match.ops):
+        op.erase()
+    found: ir.Operation = new.owner.operation
+    return found
+
+
+def _taken(numbers: ir.Value, part: int) -> ir.Value:
+    """A part of each number: the tensor that was created of, or a slice of pairs."""
+    op = ops.defining_op(numbers)
+    if op is not None and _creates(op):
+        created: ir.Value = op.operands[part]
+        return created
+    shape = [size or 0 for size in ops.shape(numbers)]
+    if op is not None and op.name == _BITCAST and ops.shape(op.operands[0]) == (*shape, 2):
+        pairs = op.operands[0]
+    else:
+        kind = builders.tensor_type([*shape, 2], "f32")
+        attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
+        pairs = ir.Operation.create(_BITCAST, [kind], [numbers], attributes=attributes).results[0]
+    expand = ops.defining_op(pairs)
+    if expand is not None and expand.name == "tensor.expand_shape":
+        rank, groups = len(shape), ops.reassociation(expand)
+        if tuple(groups[-1]) == (rank - 1, rank) and len(groups) == rank:
+            strides = [*[1] * (rank - 1), 2]
+            offsets = [*[0] * (rank - 1), part]
+            source = expand.operands[0]
+            return slice_builder.extract_slice(source, offsets, shape, strides).results[0]
+    offsets = [*[0] * len(shape), part]
+    return slice_builder.extract_slice(pairs, offsets, [*shape, 1], shape=shape).results[0]
+
+
+def _pairs(bitcast: ir.Operation) -> ir.Value:
+    """The parts of which numbers were created, one beside the other."""
+    created, result = ops.defining_op(bitcast.operands[0]), bitcast.results[0]
+    assert created is not None
+    shape = [size or 0 for size in ops.shape(result)]
+    rank = len(shape) - 1
+    groups = [*([d] for d in range(rank - 1)), [rank - 1, rank]]
+    found = builders.empty(shape, "f32")
+    for part, value in enumerate(list(created.operands)[:2]):
+        whole = builders.expand(value, groups, [*shape[:-1], 1])
+        offsets, strides = [*[0] * rank, part], [1] * (rank + 1)
+        found = destination_builder.insert(whole, found, offsets, strides).results[0]
+    return found
+
+
+PASS = FusionPass(
+    name="complex_parts_rewrite",
+    summary="Complex numbers in memory are read and written as pairs of floats",
+    roots=("linalg.generic", _BITCAST),
+    match=match,
+    rewrite=rewrite,
+    kind=Kind.REWRITE,
+    source="mlirfuse",
+)
