@@ -22,6 +22,8 @@ Source: fusion of producers and consumers with XLA's gather.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from iree.compiler import ir
 
 from mlirfuse.builders import form_region, reshape_builder
@@ -29,8 +31,9 @@ from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.reduction import grouping
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import gathers
-from mlirfuse.structured.recognize.norm_epilogues import reduces_rows
+from mlirfuse.structured.recognize import gathers, norm_prologues
+from mlirfuse.structured.recognize.norm_epilogues import Extension, reduces_rows
+from mlirfuse.targets.base import Target
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -46,7 +49,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             return None  # `axis_reduction_fusion` takes both.
         if all(_concatenates(user, last) for user in ops.users(last)):
             return None  # `movement_fusion` takes both.
-        if _is_read_by_rows_alone(last):
+        if _are_prologue_of_rows(found.ops, ctx.target):
             return None  # `norm_prologue_fusion` takes both.
     return Match(root, tuple(found.ops), found)
 
@@ -63,11 +66,14 @@ def _concatenates(user: ir.Operation, part: ir.Value) -> bool:
     return whole is not None and whole.name == "tensor.empty"
 
 
-def _is_read_by_rows_alone(value: ir.Value) -> bool:
-    """Whether a group of row reductions is the only one that reads a tensor or its reshapes."""
-    users = ops.users_through_reshapes(value)
+def _are_prologue_of_rows(gathered: Sequence[ir.Operation], target: Target) -> bool:
+    """Whether ops are the prologue of a group of row reductions, which alone reads their result."""
+    users = ops.users_through_reshapes(gathered[-1].results[0])
     regions = {user.parent.operation for user in users if ops.in_region(user)}
-    return len(regions) == 1 and all(map(ops.in_region, users)) and reduces_rows(*regions)
+    if len(regions) != 1 or not all(map(ops.in_region, users)) or not reduces_rows(*regions):
+        return False
+    found = norm_prologues.find(*regions, target, gathers=True)
+    return isinstance(found, Extension) and all(op in found.ops for op in gathered)
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
