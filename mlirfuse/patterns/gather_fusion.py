@@ -70,9 +70,12 @@ def _are_prologue_of_rows(gathered: Sequence[ir.Operation], target: Target) -> b
     """Whether ops are the prologue of a group of row reductions, which alone reads their result."""
     users = ops.users_through_reshapes(gathered[-1].results[0])
     regions = {user.parent.operation for user in users if ops.in_region(user)}
-    if len(regions) != 1 or not all(map(ops.in_region, users)) or not reduces_rows(*regions):
+    if len(regions) != 1 or not all(map(ops.in_region, users)):
         return False
-    found = norm_prologues.find(*regions, target, gathers=True)
+    (region,) = regions
+    if not reduces_rows(region):
+        return False
+    found = norm_prologues.find(region, target, gathers=True)
     return isinstance(found, Extension) and all(op in found.ops for op in gathered)
 
 
