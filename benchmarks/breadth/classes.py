@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from benchmarks.breadth import contractions, drawing, elementwise, movement, narrow, recurrent
+from benchmarks.breadth import (
+    contractions,
+    drawing,
+    elementwise,
+    joined,
+    movement,
+    narrow,
+    recurrent,
+)
 from benchmarks.breadth.drawing import Program
 
 CLASSES = (
@@ -20,6 +28,7 @@ CLASSES = (
     ("recurrent", 1.0, recurrent.recurrent),
     ("narrow", 1.5, narrow.narrow),
     ("sampled", 0.5, narrow.sampled),
+    ("joined", 2.0, joined.joined),
 )
 """Name, weight and function of each class."""
 
