@@ -26,6 +26,7 @@ from mlirfuse.builders import destination_builder, slice_builder
 from mlirfuse.core import FusionPass, Kind, Match, NoMatch, PassContext, Reason
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.fusable_neighbors import has_one_order
 
 _BITCAST, _COMPLEX = "iree_tensor_ext.bitcast", "complex<f32>"
 _PARTS = {"complex.re": 0, "complex.im": 1}
@@ -76,11 +77,7 @@ def _creates(op: ir.Operation) -> bool:
 
 def _is_plain(op: ir.Operation, inputs: int) -> bool:
     """Whether an op is elementwise, of so many tensors, all in the order of its one result."""
-    if not ops.is_generic(op) or not ops.is_elementwise(op) or len(op.results) != 1:
-        return False
-    identity = tuple(range(len(ops.iterator_types(op))))
-    same = all(index_map == identity for index_map in ops.indexing_maps(op))
-    return same and ops.num_inputs(op) == inputs
+    return has_one_order(op) and ops.num_inputs(op) == inputs
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

@@ -1,6 +1,8 @@
 """Linear layers, matmuls that share A, and their plans with a configuration for Hopper."""
 
-from helpers.kernel_runner import planned
+import numpy as np
+
+from helpers.kernel_runner import close, draw, planned, run
 from helpers.linalg_text import Function
 from mlirfuse import targets
 from mlirfuse.kernels.matmul.family import MATMUL
@@ -9,6 +11,29 @@ from mlirfuse.tuning import kernel_search
 
 HOPPER = targets.parse("cuda:sm_90")
 COOPERATIVE = MatmulConfig(128, 256, 64, 4, 4, consumer_warpgroups=2)
+
+
+def biased(sizes, left, right, dtype):
+    """A matmul and a bias of f32; loops are batch, m, n, k."""
+    f = Function("main", sizes)
+    a, b = f.argument(left, dtype), f.argument(right, dtype)
+    bias = f.argument((2,), "f32")
+    out = (0, 1, 2) if 0 in left else (1, 2)
+    return f.finish(f.apply("arith.addf", f.contract(a, b, out, "f32"), bias))
+
+
+def check_biased(interpreter, sizes, left, right, dtype):
+    """Compares the kernel of a `biased` matmul with float64."""
+    shapes = [[sizes[loop] for loop in loops] for loops in (left, right, (2,))]
+    kinds = (dtype, dtype, "f32")
+    arrays = [draw(s, kind, seed) for seed, (s, kind) in enumerate(zip(shapes, kinds, strict=True))]
+    batched = 0 in left
+    out = [sizes[loop] for loop in ((0, 1, 2) if batched else (1, 2))]
+    (found,) = run(interpreter, biased(sizes, left, right, dtype), "matmul", arrays, [out])
+    a, b, bias = (array.astype(np.float64) for array in arrays)
+    names = ["".join("bmnk"[loop] for loop in loops) for loops in (left, right)]
+    expected = np.einsum(f"{names[0]},{names[1]}->{'bmn' if batched else 'mn'}", a, b) + bias
+    close(found, expected, "f32")
 
 
 def linear(sizes, left=(0, 2), right=(1, 2), dtype="f16", function="math.erf"):

@@ -2,13 +2,11 @@
 
 import re
 
-import numpy as np
 import pytest
 from iree.compiler import ir
 
-from helpers.kernel_runner import close, draw, needs_triton, run
-from helpers.linalg_text import Function
-from helpers.matmul_plans import HOPPER, linear, plan, several
+from helpers.kernel_runner import needs_triton
+from helpers.matmul_plans import HOPPER, check_biased, linear, plan, several
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import aligned_copies, cost_model, heuristics, selection
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
@@ -22,27 +20,6 @@ LOADS = ("cp.async.cg.shared.global", r"ld.global.[bu]16")
 """Loads of 16 bytes into shared memory, and of 2 bytes."""
 
 
-def product(sizes, left, right, dtype):
-    """A matmul and a bias; loops are batch, m, n, k."""
-    f = Function("main", sizes)
-    a, b = f.argument(left, dtype), f.argument(right, dtype)
-    bias = f.argument((2,), "f32")
-    out = (0, 1, 2) if 0 in left else (1, 2)
-    return f.finish(f.apply("arith.addf", f.contract(a, b, out, "f32"), bias))
-
-
-def check(interpreter, sizes, left, right, dtype):
-    shapes = [[sizes[loop] for loop in loops] for loops in (left, right, (2,))]
-    kinds = (dtype, dtype, "f32")
-    arrays = [draw(s, kind, seed) for seed, (s, kind) in enumerate(zip(shapes, kinds, strict=True))]
-    out = [sizes[loop] for loop in ((0, 1, 2) if 0 in left else (1, 2))]
-    (found,) = run(interpreter, product(sizes, left, right, dtype), "matmul", arrays, [out])
-    a, b, bias = (array.astype(np.float64) for array in arrays)
-    names = ["".join(LOOPS[loop] for loop in loops) for loops in (left, right)]
-    expected = np.einsum(f"{names[0]},{names[1]}->{'bmn' if 0 in left else 'mn'}", a, b) + bias
-    close(found, expected, "f32")
-
-
 @needs_triton
 @pytest.mark.parametrize("copied", ["a", "b", "ab"])
 @pytest.mark.parametrize("dtype", ["f32", "f16"])
@@ -52,7 +29,7 @@ def test_odd_sizes(interpreter, monkeypatch, copied, dtype, layout):
     config = MatmulConfig(*TILE, aligned_copies=copied)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
     left, right = ([LOOPS.index(loop) for loop in part] for part in layout.split(","))
-    check(interpreter, (1, 37, 43, 71), left, right, dtype)
+    check_biased(interpreter, (1, 37, 43, 71), left, right, dtype)
 
 
 @needs_triton
@@ -65,8 +42,8 @@ def test_each_main_loop(interpreter, monkeypatch, more):
     block_k = 64 if "split_k" in more else 32
     config = MatmulConfig(16, 16, block_k, 4, 2, aligned_copies="ab", **more)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, (3, 5, 19, 301), (0, 1, 3), (0, 3, 2), "f32")
-    check(interpreter, (1, 5, 19, 301), (1, 3), (2, 3), "f16")
+    check_biased(interpreter, (3, 5, 19, 301), (0, 1, 3), (0, 3, 2), "f32")
+    check_biased(interpreter, (1, 5, 19, 301), (1, 3), (2, 3), "f16")
 
 
 @needs_triton
@@ -76,7 +53,7 @@ def test_batches_at_any_place(interpreter, monkeypatch, left, copied):
     """An innermost batch is outermost in a copy."""
     config = MatmulConfig(*TILE, aligned_copies=copied)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, (4, 37, 136, 75), left, (0, 3, 2), "f16")
+    check_biased(interpreter, (4, 37, 136, 75), left, (0, 3, 2), "f16")
 
 
 @needs_triton
@@ -87,7 +64,7 @@ def test_innermost_batches(interpreter, monkeypatch, right, batch, more):
     """More matrices than a CTA turns, fewer than that, and one; odd sizes."""
     config = MatmulConfig(16, 16, 32, 4, 2, aligned_copies="ab", **more)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, (batch, 17, 35, 93), (1, 3, 0), right, "f32")
+    check_biased(interpreter, (batch, 17, 35, 93), (1, 3, 0), right, "f32")
 
 
 @needs_triton
@@ -95,8 +72,8 @@ def test_blocks_without_a_tail(interpreter, monkeypatch):
     """The copy's rows are whole blocks where those of the operand are not."""
     config = MatmulConfig(*TILE, aligned_copies="ab")
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, (1, 16, 32, 93), (1, 3), (2, 3), "f32")
-    check(interpreter, (1, 16, 29, 93), (1, 3), (3, 2), "f32")
+    check_biased(interpreter, (1, 16, 32, 93), (1, 3), (2, 3), "f32")
+    check_biased(interpreter, (1, 16, 29, 93), (1, 3), (3, 2), "f32")
 
 
 @needs_triton

@@ -3,41 +3,17 @@
 import dataclasses
 import re
 
-import numpy as np
 import pytest
 from iree.compiler import ir
 
-from helpers.kernel_runner import close, draw, needs_triton, run
-from helpers.linalg_text import Function
-from helpers.matmul_plans import HOPPER, linear, plan
+from helpers.kernel_runner import needs_triton
+from helpers.matmul_plans import HOPPER, check_biased, linear, plan
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.matmul import cost_model, heuristics, selection
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
 
 LOADS = ("cp.async.cg.shared.global", r"ld.global.[bu]16", r"cp.async.ca.shared.global")
 """Loads of 16 bytes into shared memory, of 2 bytes, and of 4 or 8 bytes into shared memory."""
-
-
-def product(sizes, left, right, dtype):
-    """A matmul and a bias; loops are batch, m, n, k."""
-    f = Function("main", sizes)
-    a, b = f.argument(left, dtype), f.argument(right, dtype)
-    bias = f.argument((2,), "f32")
-    out = (0, 1, 2) if 0 in left else (1, 2)
-    return f.finish(f.apply("arith.addf", f.contract(a, b, out, "f32"), bias))
-
-
-def check(interpreter, sizes, dtype, left=(1, 3), right=(3, 2)):
-    shapes = [[sizes[loop] for loop in loops] for loops in (left, right, (2,))]
-    kinds = (dtype, dtype, "f32")
-    arrays = [draw(s, kind, seed) for seed, (s, kind) in enumerate(zip(shapes, kinds, strict=True))]
-    batched = 0 in left
-    out = [sizes[loop] for loop in ((0, 1, 2) if batched else (1, 2))]
-    (found,) = run(interpreter, product(sizes, left, right, dtype), "matmul", arrays, [out])
-    a, b, bias = (array.astype(np.float64) for array in arrays)
-    names = ["".join("bmnk"[loop] for loop in loops) for loops in (left, right)]
-    expected = np.einsum(f"{names[0]},{names[1]}->{'bmn' if batched else 'mn'}", a, b) + bias
-    close(found, expected, "f32")
 
 
 @needs_triton
@@ -60,7 +36,7 @@ def test_any_sizes(interpreter, monkeypatch, dtype, classes, sizes, parts):
     """The last row ends between two vectors, and is in any class."""
     config = MatmulConfig(16, 32, 16, 4, 2, k_splits=classes * parts, row_classes=classes)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, sizes, dtype)
+    check_biased(interpreter, sizes, (1, 3), (3, 2), dtype)
 
 
 @needs_triton
@@ -69,7 +45,7 @@ def test_aligned_matrices_of_a_batch(interpreter, monkeypatch, left):
     """K is a multiple of the classes, so that the first row of each matrix is aligned."""
     config = MatmulConfig(16, 32, 16, 4, 2, k_splits=8, row_classes=4)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, (3, 5, 43, 204), "f32", left, (0, 3, 2))
+    check_biased(interpreter, (3, 5, 43, 204), left, (0, 3, 2), "f32")
 
 
 @needs_triton
@@ -85,7 +61,7 @@ def test_no_classes(interpreter, monkeypatch, left, right, sizes):
     """Another kernel is taken where a configuration asks for classes that there are not."""
     config = MatmulConfig(16, 32, 16, 4, 2, k_splits=8, row_classes=4)
     monkeypatch.setattr(selection, "choose_config", lambda *_: config)
-    check(interpreter, sizes, "f32", left, right)
+    check_biased(interpreter, sizes, left, right, "f32")
 
 
 @needs_triton

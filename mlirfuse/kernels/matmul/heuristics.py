@@ -239,8 +239,8 @@ def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -
         return _gemv_config(problem, target)
     if problem.m == 1 and problem.k <= SHORT_GEMV_K and not problem.b_k_contiguous:
         return _short_gemv_config(problem, target)
-    if problem.m <= MIN_DOT_M and whole and _row_classes(problem, target) > 1:
-        return _in_classes(problem, target)
+    if problem.m <= MIN_DOT_M and whole and (classes := _row_classes(problem, target)) > 1:
+        return _in_classes(problem, target, classes)
     if problem.m <= MIN_DOT_M and _has_wide_rows(problem, target):
         return _wide_config(problem, target, _wide_tile(problem, target))
     if MIN_DOT_M < problem.m <= MAX_ALONE_M and _is_loaded_alone(problem):
@@ -339,9 +339,9 @@ def _alone_config(problem: MatmulProblem, target: Target) -> MatmulConfig:
     return dataclasses.replace(tile, k_splits=max(1, splits))
 
 
-def _in_classes(problem: MatmulProblem, target: Target) -> MatmulConfig:
-    """A small M whose parts of K are classes of the rows of B."""
-    config, classes = _wide_config(problem, target, WIDE_TILE), _row_classes(problem, target)
+def _in_classes(problem: MatmulProblem, target: Target, classes: int) -> MatmulConfig:
+    """A small M whose parts of K are so many classes of the rows of B."""
+    config = _wide_config(problem, target, WIDE_TILE)
     splits = -(-config.k_splits // classes) * classes
     return dataclasses.replace(config, k_splits=splits, row_classes=classes)
 

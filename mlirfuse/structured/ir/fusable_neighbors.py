@@ -171,6 +171,14 @@ def is_elementwise_in_order(
     return None not in maps and is_identity(maps[-1], rank)
 
 
+def has_one_order(op: ir.Operation) -> bool:
+    """Whether the op is an elementwise generic of one result, whose maps are all the identity."""
+    if not ops.is_generic(op) or not ops.is_elementwise(op) or len(op.results) != 1:
+        return False
+    rank = len(ops.iterator_types(op))
+    return all(is_identity(index_map, rank) for index_map in ops.indexing_maps(op))
+
+
 def _producers_in_space(user: ir.Operation) -> Iterator[ir.Operation]:
     """The producers, through reshapes, whose results have as many elements as the op's.
 

@@ -8,7 +8,7 @@ import math
 from iree.compiler import ir
 
 from mlirfuse.structured.ir import ops, slices, strided_access
-from mlirfuse.structured.ir.fusable_neighbors import has_scalar_body
+from mlirfuse.structured.ir.fusable_neighbors import has_one_order, has_scalar_body
 
 ROOTS = ("linalg.generic",)
 """Names of the ops at which passes look for a pooling; IREE generalizes the named ones."""
@@ -90,12 +90,9 @@ def sources(group: list[ir.Operation]) -> list[ir.Value]:
 
 def _is_in_order(op: ir.Operation) -> bool:
     """Whether an op is elementwise arithmetic whose tensors are all read in its order."""
-    if not ops.is_generic(op) or not ops.is_elementwise(op) or len(op.results) != 1:
+    if not has_one_order(op) or not ops.num_inputs(op):
         return False
-    if not ops.num_inputs(op) or ops.reads_inits(op) or not has_scalar_body(op):
-        return False
-    identity = tuple(range(len(ops.iterator_types(op))))
-    return all(index_map == identity for index_map in ops.indexing_maps(op))
+    return not ops.reads_inits(op) and has_scalar_body(op)
 
 
 def widening(image: ir.Value, user: ir.Operation) -> ir.Operation | None:
