@@ -12,7 +12,8 @@ class Form:
 
     `groups`, `inner` and `outer` are groups and the channels of one, None for no such loop;
     `spread` is the stride of a transposed convolution. The result has the channels last if the
-    image has, unless it is `turned`.
+    image has, unless it is `turned`. Accumulators that `starts` is true of start from the bias,
+    which is added twice then.
     """
 
     image: tuple[int, ...]
@@ -28,6 +29,7 @@ class Form:
     high: int = 1
     last: bool = False
     turned: bool = False
+    starts: bool = False
 
     @property
     def padded(self):
@@ -116,6 +118,14 @@ def form_text(f, kind):
     narrow = f"%q = arith.truncf %t : f32 to {kind}" if casts else ""
     parallel = ", ".join(['"parallel"'] * len(f.out_axes))
     space = ", ".join(f.out_axes)
+    start = f"linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}"
+    if f.starts:
+        assert not casts
+        start = f"""linalg.generic {{indexing_maps = [#v, #id], iterator_types = [{parallel}]}}
+      ins(%v : {bias}) outs(%e : {wide}) {{
+  ^bb0(%i: f32, %o: f32):
+    linalg.yield %i : f32
+  }} -> {wide}"""
     return f"""
 #x = affine_map<({names}) -> ({", ".join(at.get(axis, axis) for axis in f.image_axes)})>
 #w = affine_map<({names}) -> ({", ".join(f.filter_axes)})>
@@ -127,7 +137,7 @@ func.func @main(%x: {x}, %w: {w}, %v: {bias}) -> {out} {{
   %none = arith.constant 0.0 : {kind}
   {pad}
   %e = tensor.empty() : {wide}
-  %s = linalg.fill ins(%zero : f32) outs(%e : {wide}) -> {wide}
+  %s = {start}
   %c = linalg.generic {{indexing_maps = [#x, #w, #y], iterator_types = [{kinds}]}}
       ins(%p, %w : {padded}, {w}) outs(%s : {wide}) {{
   ^bb0(%i: {kind}, %j: {kind}, %o: f32):
@@ -178,7 +188,7 @@ def form_reference(f, x, w, bias):
         ]
         y += np.einsum("bgc...,gnc->bgn...", part, w[(..., *tap)])
     bias = bias.astype(np.float64).reshape(1, groups, f.outer or 1, *[1] * rank)
-    y = np.maximum(y + bias, 0.0)
+    y = np.maximum(y + bias * (1 + f.starts), 0.0)
     kept = [n for n in (f.groups, f.outer) if n is not None]
     y = y.reshape(f.batch, *kept, *f.out)
     named = ["b", *f.bias_axes, *(f"o{d}" for d in range(rank))]

@@ -220,13 +220,19 @@ class Function:
         )
         return Tensor(name, shape.axes, shape.dtype)
 
-    def box(self, tensor: Tensor, axes: Sequence[int], offsets: Sequence[int]) -> Tensor:
-        """The slice that the loops `axes` cover from the offsets on."""
+    def box(
+        self,
+        tensor: Tensor,
+        axes: Sequence[int],
+        offsets: Sequence[int],
+        strides: Sequence[int] = (),
+    ) -> Tensor:
+        """The slice that the loops `axes` cover from the offsets on, at strides of one if none."""
         shape = Tensor("", tuple(axes), tensor.dtype)
         sizes = [self.dims[a] if self.sizes[a] is None else str(self.sizes[a]) for a in axes]
         name = self._emit(
             f"tensor.extract_slice {tensor.name}[{', '.join(map(str, offsets))}]"
-            f" [{', '.join(sizes)}] [{', '.join('1' for _ in sizes)}]"
+            f" [{', '.join(sizes)}] [{', '.join(map(str, strides or [1] * len(sizes)))}]"
             f" : {self.type(tensor)} to {self.type(shape)}"
         )
         return Tensor(name, shape.axes, shape.dtype)

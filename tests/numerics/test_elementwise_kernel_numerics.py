@@ -40,9 +40,46 @@ def scaled(name, sizes, scale, shift, dtype="f32", fires=None):
     return case(name, f.finish(y), inputs, reference, FIRES if fires is None else fires, 16, dtype)
 
 
+def of_slices(name, whole, sizes, offsets, strides, dtype="f32", turned=False, dispatches=1):
+    """`silu(silu(part of x) * part of y)`, whose x and y have these sizes, y turned if asked.
+
+    The kernel reads the parts in their tensors.
+    """
+    rank = len(sizes)
+    f = Function(name, [*sizes, *whole])
+    axes, wide = tuple(range(rank)), tuple(range(rank, 2 * rank))
+    order = slice(None, None, -1 if turned else None)
+    x, y = f.argument(wide, dtype), f.argument(wide[order], dtype)
+    part = f.box(x, axes, offsets, strides)
+    other = f.box(y, axes[order], offsets[order], strides[order])
+    z = silu(f, f.apply("arith.mulf", silu(f, part), other, axes=axes))
+
+    def reference(x, y):
+        places = tuple(
+            slice(offset, offset + (size - 1) * stride + 1, stride)
+            for offset, size, stride in zip(offsets, sizes, strides, strict=True)
+        )
+        x, y = x[places], (np.transpose(y) if turned else y)[places]
+        z = x / (1 + np.exp(-x)) * y
+        return (z / (1 + np.exp(-z)),)
+
+    inputs = draw(dtype, whole, whole[order], special=1)
+    inputs.pop("whole")
+    return case(name, f.finish(z), inputs, reference, FIRES, 16, dtype, dispatches=dispatches)
+
+
 CASES = {
     one.name: one
     for one in (
+        of_slices("part", (19, 60, 70), (17, 55, 68), (1, 2, 0), (1, 1, 1)),
+        of_slices("part_turned", (19, 60, 70), (17, 55, 68), (1, 2, 0), (1, 1, 1), turned=True),
+        of_slices("second", (899, 190), (300, 95), (0, 0), (3, 2)),
+        # IREE cuts y out.
+        of_slices(
+            "second_turned", (899, 190), (300, 95), (0, 0), (3, 2), turned=True, dispatches=2
+        ),
+        of_slices("third_to_the_end", (640, 142), (640, 47), (0, 3), (1, 3)),
+        of_slices("fourth_f16", (1000, 141), (333, 35), (1, 4), (3, 4), "f16"),
         scaled("one_axis", (20011,), (0,), (0,)),
         scaled("rows_scaled", (7, 16, 300), (1,), (1,)),
         scaled("columns_scaled", (130, 259), (1,), (0,)),

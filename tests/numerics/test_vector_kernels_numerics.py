@@ -56,6 +56,8 @@ FORMS = {
     "many_channels": last((4, 5), (3, 3), 640, 16, batch=1),
     "groups_last": Form((8, 9), (3, 3), groups=3, inner=4, outer=10, last=True),
     "groups_first": Form((8, 9), (3, 3), groups=2, inner=4, outer=6),
+    "groups_first_from_bias": Form((8, 9), (3, 3), groups=2, inner=4, outer=21, starts=True),
+    "first_from_bias": Form((4, 5, 6), (3, 3, 3), inner=3, outer=8, batch=1, starts=True),
     "depthwise": Form((9, 11), (3, 3), groups=21, last=True),
     "depthwise_strides": Form((9, 40), (5, 3), groups=32, last=True, stride=2, low=2, high=1),
     "depthwise_dilation": Form((12,), (3,), groups=8, last=True, dilation=2, low=2, high=2),

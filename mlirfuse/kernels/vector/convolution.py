@@ -193,17 +193,22 @@ def _obstacle(op: ir.Operation, loops: ConvolutionLoops) -> str:
     if 0 in ops.loop_sizes(op):
         return "an empty tensor"
     last = _axis_loops(loops)[-1]
-    if out[-1] != last and ops.loop_sizes(op)[last] != 1 and not _is_vector(ops.inits(op)[0]):
+    if out[-1] != last and ops.loop_sizes(op)[last] != 1 and not _has_last(op, last):
         return "accumulators that start from a tensor whose channels are not contiguous"
     return ""
 
 
-def _is_vector(value: ir.Value) -> bool:
-    """Whether a tensor is one number, or the broadcast of a vector."""
-    op = ops.defining_op(value)
-    if op is None or literal(value) is not None:
-        return op is not None
-    return ops.is_generic(op) and ops.is_projection(op) and len(ops.shape(op.operands[0])) == 1
+def _has_last(op: ir.Operation, last: int) -> bool:
+    """Whether accumulators start from one number, or from a tensor whose last loop is this one."""
+    init = ops.inits(op)[0]
+    start = ops.defining_op(init)
+    if start is None or literal(init) is not None:
+        return start is not None
+    if not (ops.is_generic(start) and ops.is_projection(start)):
+        return False
+    source, to = (ops.indexing_maps(start)[n] or () for n in (0, -1))
+    out = ops.indexing_maps(op)[2] or ()
+    return not source or (source[-1] in to and out[to.index(source[-1])] == last)
 
 
 def _is_depthwise(loops: ConvolutionLoops) -> bool:

@@ -20,6 +20,7 @@ from iree.compiler import ir
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.indices import Index, Named, Shifted, of_scalar
 from mlirfuse.kernels.vector import interleaving
+from mlirfuse.kernels.vector.memory import MAX_SPACING
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
@@ -247,6 +248,8 @@ class Indexed(Pointwise):
         at = self.offset(kind, axes, position.index)
         if step == 1:
             return self.load(buffer, kind, at, position.mask)
+        if 1 < step <= MAX_SPACING and not position.mask:
+            return self.spaced(buffer, kind, at, step)
         if step != -1:
             raise Unsupported("an operand whose channels are not contiguous")
         mask = position.mask and self.reversed(position.mask, "i1")

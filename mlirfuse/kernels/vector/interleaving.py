@@ -30,7 +30,7 @@ def deinterleaved(writer: Writer, kind: str, lanes: int, vectors: Sequence[str])
     for first in range(factor):
         places = [divmod(lane * factor + first, lanes) for lane in range(lanes)]
         parts = [
-            _merged(writer, kind, vectors[group : group + factor], places)
+            merged(writer, kind, vectors[group : group + factor], places)
             for group in range(0, count, factor)
         ]
         columns[first::factor] = deinterleaved(writer, kind, lanes, parts)
@@ -49,7 +49,7 @@ def interleaved(writer: Writer, kind: str, lanes: int, columns: Sequence[str]) -
         for number in range(factor):
             elements = range(number * lanes, (number + 1) * lanes)
             places = [(n % factor, n // factor) for n in elements]
-            found.append(_merged(writer, kind, group, places))
+            found.append(merged(writer, kind, group, places))
     return found
 
 
@@ -57,17 +57,15 @@ def _smallest_factor(count: int) -> int:
     return next(n for n in range(2, count + 1) if count % n == 0)
 
 
-def _merged(
+def merged(
     writer: Writer, kind: str, vectors: Sequence[str], places: Sequence[tuple[int, int]]
 ) -> str:
     """One vector, from the number of a vector and a lane of it for each of its lanes."""
-    lanes, merged = len(places), vectors[0]
+    lanes, found = len(places), vectors[0]
     for number in range(1, len(vectors)):
         order = [
             lanes + lane if source == number else lane if number == 1 else place
             for place, (source, lane) in enumerate(places)
         ]
-        merged = writer.value(
-            f"vector.shuffle {merged}, {vectors[number]} {order} : {kind}, {kind}"
-        )
-    return merged
+        found = writer.value(f"vector.shuffle {found}, {vectors[number]} {order} : {kind}, {kind}")
+    return found

@@ -14,6 +14,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.executable import VectorKernel, element_in_memory, memref
+from mlirfuse.kernels.vector.interleaving import merged
 from mlirfuse.kernels.vector.writer import Linear, Writer
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
@@ -22,6 +23,10 @@ ELEMENT_TYPES = frozenset({"f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32"
 """Element types of tensors that kernels read and write; a boolean is a byte in memory."""
 
 BYTE = 8
+
+MAX_SPACING = 4
+"""Distance of elements up to which vectors that hold them all are loaded and shuffled: a gather
+takes one load for each element."""
 
 
 class NotContiguous(Unsupported):
@@ -135,9 +140,28 @@ class Memory:
             return self.load(buffer, kind, at, mask)
         if not self.gathers:
             raise NotContiguous("an operand whose channels are not contiguous")
+        if 1 < step <= MAX_SPACING and not mask:
+            return self.spaced(buffer, kind, at, step)
         numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
         offsets = self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
         return self.gathered(buffer, kind, at, offsets, mask)
+
+    def spaced(self, buffer: str, kind: ir.Type, at: Linear, step: int) -> str:
+        """Loads all elements from the first to the last one of those at a distance, and takes them.
+
+        No vector begins before the first element or ends behind the last one.
+        """
+        lanes, vector = self.lanes, self._stored(kind)
+        starts = [lanes * number for number in range(step - 1)] + [(lanes - 1) * (step - 1)]
+        loaded = [
+            self.writer.value(
+                f"vector.load {buffer}[{self.writer.index(at + start)}] : {memref(kind)}, {vector}"
+            )
+            for start in starts
+        ]
+        numbers = [lane * step // lanes for lane in range(lanes)]
+        places = [(n, lane * step - starts[n]) for lane, n in enumerate(numbers)]
+        return self._from_memory(merged(self.writer, vector, loaded, places), kind)
 
     def gathered(
         self,

@@ -72,7 +72,7 @@ def plan_group(
 def plan_elementwise(
     group: Sequence[ir.Operation], results: Sequence[ir.Value], device: CpuDevice, entry: str
 ) -> VectorKernel | NoMatch:
-    """Plans the kernel of elementwise ops.
+    """Plans the kernel of elementwise ops, which reads slices in their sources where it can.
 
     Args:
       group: the ops, in block order.
@@ -80,7 +80,27 @@ def plan_elementwise(
       device: the CPU.
       entry: name of the kernel.
     """
-    return attempted(lambda: _plan(group, results, device, entry), SHARED)
+
+    def planned(cuts: Sequence[ir.Operation]) -> VectorKernel | NoMatch:
+        return attempted(lambda: _plan([*cuts, *group], results, device, entry), SHARED)
+
+    cuts = _slices_read(group)
+    found = planned(cuts)
+    if isinstance(found, VectorKernel) or not cuts:
+        return found
+    found, read = planned([]), list[ir.Operation]()
+    for cut in cuts if len(cuts) > 1 else []:
+        more = planned([*read, cut])
+        if isinstance(more, VectorKernel):
+            found, read = more, [*read, cut]
+    return found
+
+
+def _slices_read(group: Sequence[ir.Operation]) -> list[ir.Operation]:
+    """The slices outside of a group that its ops read, of static sizes."""
+    found = (owner for op in group for _, owner in ops.operand_producers(op))
+    cuts = (op for op in found if op is not None and op.name == SLICE and op not in group)
+    return [op for op in dict.fromkeys(cuts) if None not in ops.shape(op.operands[0])]
 
 
 def replace(region: ir.Operation, kernel: VectorKernel) -> ir.Operation:
