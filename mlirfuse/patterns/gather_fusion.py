@@ -29,9 +29,9 @@ from iree.compiler import ir
 from mlirfuse.builders import form_region, reshape_builder
 from mlirfuse.core import FusionPass, Match, NoMatch, PassContext
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.reduction import grouping
+from mlirfuse.kernels.reduction import grouping, prologues
 from mlirfuse.structured.ir import ops
-from mlirfuse.structured.recognize import gathers, norm_prologues
+from mlirfuse.structured.recognize import gathers
 from mlirfuse.structured.recognize.norm_epilogues import Extension, reduces_rows
 from mlirfuse.targets.base import Target
 
@@ -49,8 +49,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             return None  # `axis_reduction_fusion` takes both.
         if all(_concatenates(user, last) for user in ops.users(last)):
             return None  # `movement_fusion` takes both.
-        if _are_prologue_of_rows(found.ops, ctx.target):
-            return None  # `norm_prologue_fusion` takes both.
+    if _are_prologue_of_rows(found.ops, ctx.target):
+        return None  # `norm_prologue_fusion` takes both.
     return Match(root, tuple(found.ops), found)
 
 
@@ -75,7 +75,7 @@ def _are_prologue_of_rows(gathered: Sequence[ir.Operation], target: Target) -> b
     (region,) = regions
     if not reduces_rows(region):
         return False
-    found = norm_prologues.find(region, target, gathers=True)
+    found = prologues.find(region, target)
     return isinstance(found, Extension) and all(op in found.ops for op in gathered)
 
 

@@ -37,3 +37,52 @@ def test_prologues(dtype):
     right = [NORMS[name](operand.double()) for name, operand in prologues(x, y)]
     for ours, expected in zip(program(x, y), right, strict=True):
         torch.testing.assert_close(ours.double(), expected, rtol=limit, atol=limit)
+
+
+def embedded(ids, kinds, tables, norm):
+    """A norm of a sum of embeddings: of tokens, positions and kinds."""
+    tokens, positions, spans = tables
+    x = functional.embedding(ids, tokens) + positions[: ids.shape[1]]
+    return NORMS[norm](x + functional.embedding(kinds, spans))
+
+
+@pytest.mark.parametrize("norm", ["layer norm", "rms norm", "softmax"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_embeddings(norm, dtype):
+    """One kernel reads the rows of the tables, of columns that are no whole vectors."""
+    generator = torch.Generator().manual_seed(0)
+    tables = [torch.randn(n, 75, generator=generator).to(dtype) for n in (50, 40, 2)]
+    ids = torch.randint(50, (3, 29), generator=generator)
+    kinds = torch.randint(2, (3, 29), generator=generator)
+    program = mlirfuse.compile(
+        lambda *args: embedded(*args, norm), (ids, kinds, tables), target="cpu", cache=False
+    )
+    assert program.report.counts()["norm_prologue_fusion"] == 1
+    assert len(program.kernels) == 1
+    right = embedded(ids, kinds, [table.double() for table in tables], norm)
+    limit = 1e-5 if dtype == torch.float32 else 3e-2
+    found = program(ids, kinds, tables).double()
+    torch.testing.assert_close(found, right, rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        lambda x, n: x[:, n],
+        lambda x, n: x[n].flip(1),
+        lambda x, n: x[n].unflatten(1, (8, 8))[:, n % 8].flatten(1),
+    ],
+    ids=["columns", "flipped", "columns of segments"],
+)
+def test_other_gathers(part):
+    """Columns at computed indices, or in another order, are gathered by a kernel of their own."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(64, 64, generator=generator)
+    n = torch.randint(64, (40,), generator=generator)
+
+    def model(x, n):
+        return torch.softmax(part(x, n), -1)
+
+    program = mlirfuse.compile(model, (x, n), target="cpu", cache=False)
+    assert "norm_prologue_fusion" not in program.report.counts()
+    torch.testing.assert_close(program(x, n), model(x, n))

@@ -152,7 +152,7 @@ class Indexed(Pointwise):
         def named(value: ir.Value) -> str:
             """The name of a computed index: a scalar where all lanes have it in common."""
             vector = self.scalar(value, values)
-            if not _axes_of(value, loops).isdisjoint(self._merged):
+            if not axes_of(value, loops).isdisjoint(self._merged):
                 vectors.add(vector)
                 return vector
             kind = self.vector_type("index")
@@ -204,7 +204,7 @@ class Indexed(Pointwise):
         total, stride = Linear(), 1
         for size, place in zip(reversed(shape), reversed(places), strict=True):
             if size != 1:
-                total = total + _linear(place, index) * stride
+                total = total + place_index(place, index) * stride
             stride *= size
         return total
 
@@ -236,7 +236,7 @@ class Indexed(Pointwise):
         if view is not None and all(_axis(a) not in self._merged for a in places):
             # A column of indices, say, is read where it is.
             steps = zip(places, view.strides, strict=True)
-            at = sum((_linear(p, position.index) * s for p, s in steps), linear(view.offset))
+            at = sum((place_index(p, position.index) * s for p, s in steps), linear(view.offset))
             return self._in_all_lanes(self.buffer(view.base), view.base.type, at)
         place = places[along[0]] if len(along) == 1 else None
         if not isinstance(place, Shifted):
@@ -313,7 +313,7 @@ class Indexed(Pointwise):
         for dim, place in enumerate(places):
             axis, stride = _axis(place), _stride(shape, dim)
             if axis not in self._merged or shape[dim] == 1:
-                at = at + _linear(place, position.index) * stride
+                at = at + place_index(place, position.index) * stride
                 continue
             assert axis is not None
             at = at + (place.start * stride if isinstance(place, Shifted) else 0)
@@ -346,7 +346,7 @@ class Indexed(Pointwise):
         return self.writer.value(f"vector.shuffle {vector}, {vector} {order} : {kind}, {kind}")
 
 
-def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
+def axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
     """The axes that a scalar in the body of an elementwise op depends on; outside of it none."""
     if isinstance(value.owner, ir.Block):
         owner = value.owner.owner.operation
@@ -361,7 +361,7 @@ def _axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
         return {_axis(loops[int(op.attributes["dim"].value)])}
     if op.name == "tensor.extract":
         return {_axis(place) for place in loops.values()}
-    return set().union(*(_axes_of(operand, loops) for operand in op.operands))
+    return set().union(*(axes_of(operand, loops) for operand in op.operands))
 
 
 def _axis(place: Place) -> int | None:
@@ -378,7 +378,7 @@ def _step(place: Place) -> int:
     return place.step if isinstance(place, Shifted) else 1
 
 
-def _linear(place: Place, index: Sequence[Linear]) -> Linear:
+def place_index(place: Place, index: Sequence[Linear]) -> Linear:
     """The index at a place, without the part that each lane has of its own."""
     if isinstance(place, EachLane):
         return Linear()

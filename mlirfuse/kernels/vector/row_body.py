@@ -7,11 +7,15 @@ columns that read them, once for each row.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
+from mlirfuse.kernels.codegen.indices import Index, Shifted, of_scalar
 from mlirfuse.kernels.codegen.iteration_space import Axis
+from mlirfuse.kernels.vector.indexed import Place, axes_of, place_index
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.row_analysis import ROW, RowAnalysis
 from mlirfuse.kernels.vector.row_schedule import Home, has_columns, result_axes
@@ -32,6 +36,11 @@ class Stack:
     name: str
     kind: str
     stride: int
+
+
+def _place(index: Index) -> Place:
+    """An index in axes of group 0 as a place."""
+    return index[1] if isinstance(index, tuple) else index
 
 
 class RowBody(Pointwise):
@@ -143,6 +152,47 @@ class RowBody(Pointwise):
         axes = [self.axis(axis) for axis in self.analysis.loops[op]]
         self.apply_all((o for o in body.computed if o not in skipped), values, axes, position)
         return values
+
+    def apply_inner(
+        self,
+        op: ir.Operation,
+        loops: Mapping[int, Any] | Sequence[Any],
+        values: dict[ir.Value, str],
+        position: Position,
+    ) -> None:
+        """Writes an op in the body of an elementwise op; an element of a tensor is one, too."""
+        if op.name != "tensor.extract":
+            super().apply_inner(op, loops, values, position)
+            return
+        tensor, *indices = op.operands
+        axes = dict(enumerate(loops))
+        known: list[Index] = [None if axis is None else (0, axis) for axis in loops]
+
+        def named(value: ir.Value) -> str:
+            if any(a is not None and a >= self.first_merged for a in axes_of(value, axes)):
+                raise Unsupported("an index that is computed for each column")
+            kind = self.vector_type("index")
+            held = self.scalar(value, values)
+            return self.writer.value(f"vector.extract {held}[0] : index from {kind}")
+
+        places = [_place(of_scalar(value, known, named)) for value in indices]
+        values[op.results[0]] = self._gathered_row(tensor, places, position)
+
+    def _gathered_row(self, tensor: ir.Value, places: Sequence[Place], position: Position) -> str:
+        """The lanes of a tensor from outside, whose columns, if it has any, are contiguous."""
+        at, stride, along, column = Linear(), 1, 0, len(position.index) - 1
+        shape = ops.shape(tensor)
+        for size, place in zip(reversed(shape), reversed(places), strict=True):
+            axis = place.axis[1] if isinstance(place, Shifted) and place.axis else place
+            if axis == column and place != axis:
+                raise Unsupported("columns that are read in another order")
+            along = stride if axis == column else along
+            at = at + place_index(place, position.index) * stride
+            stride *= size or 0
+        buffer = self.buffer(tensor)
+        if not along:
+            return self._in_all_lanes(buffer, tensor.type, at)
+        return self.strided(buffer, tensor.type, at, along, position.mask)
 
     def load_kept(self, value: ir.Value, home: Home, position: Position) -> str:
         """The lanes of a value that an earlier loop has kept."""
