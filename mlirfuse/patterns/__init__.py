@@ -107,6 +107,7 @@ _NAMES = (
     "scan_vector_kernel",
     "scatter_fusion",
     "scatter_triton_kernel",
+    "scatter_vector_kernel",
     "scatter_widening_rewrite",
     "shape_reshape",
     "shape_reshape_2",

@@ -149,6 +149,7 @@ DEFAULT: tuple[str, ...] = (
     "lone_scan_fusion",
     # The same, before the ops that compute indices are grouped without the scatter.
     "scatter_fusion",
+    "scatter_vector_kernel",
     # The same, before sums of comparisons are grouped as reductions.
     "sort_fusion",
     "sort_vector_kernel",

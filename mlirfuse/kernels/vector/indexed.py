@@ -89,6 +89,7 @@ class Indexed(Pointwise):
       gathers: whether operands are gathered that do not have these as they are.
 
     Attributes:
+      sizes: the sizes of the kernel's axes.
       num_gathers: vectors that were gathered for this.
       across: an axis whose elements are adjacent in operands that have those of the lanes at a
         distance: as many positions as there are lanes, with adjacent indices of it, begin their
@@ -111,6 +112,7 @@ class Indexed(Pointwise):
         self._tiles: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], list[str]] = {}
         self._members = set(members)
         self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
+        self.sizes = tuple(sizes)
         self._merged = list(range(len(sizes) - merged, len(sizes)))
         self._inner_sizes = list(sizes[len(sizes) - merged + 1 :])
 

@@ -52,6 +52,10 @@ class Memory:
         self._made: dict[str, ir.Type] = {}
         self._full: dict[str, tuple[str, float]] = {}
 
+    def share(self, other: Memory) -> None:
+        """Lets both have the same operands, and so the same names of their buffers."""
+        self.operands, self._made = other.operands, other._made
+
     def vector_type(self, element: str) -> str:
         """The type of a vector."""
         return f"vector<{self.lanes}x{element}>"

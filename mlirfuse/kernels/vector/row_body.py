@@ -165,11 +165,11 @@ class RowBody(Pointwise):
             super().apply_inner(op, loops, values, position)
             return
         tensor, *indices = op.operands
-        axes = dict(enumerate(loops))
+        axes, first = dict(enumerate(loops)), self.first_merged or 0
         known: list[Index] = [None if axis is None else (0, axis) for axis in loops]
 
         def named(value: ir.Value) -> str:
-            if any(a is not None and a >= self.first_merged for a in axes_of(value, axes)):
+            if any(a is not None and a >= first for a in axes_of(value, axes)):
                 raise Unsupported("an index that is computed for each column")
             kind = self.vector_type("index")
             held = self.scalar(value, values)
