@@ -155,13 +155,15 @@ func.func @no_kernel_dynamic(%x: tensor<?x16xf32>, %n: index) -> tensor<?x16xf32
 
 // -----
 
-// WHY-LABEL: @no_kernel_every_second_element
-// WHY: movement_vector_kernel:
-// WHY-NEXT: an operand whose channels are not contiguous
-// CHECK-LABEL: @no_kernel_every_second_element
-// CHECK-NOT: flow.dispatch @
+// Every second element, of two vectors: the last element of the second one is the last that is read.
+// CHECK: %[[A:.*]] = vector.load
+// CHECK: %[[NEXT:.*]] = arith.addi {{.*}}, %c7 : index
+// CHECK: %[[B:.*]] = vector.load {{.*}}[%[[NEXT]]]
+// CHECK: vector.shuffle %[[A]], %[[B]] [0, 2, 4, 6, 9, 11, 13, 15]
+// CHECK-LABEL: @every_second_element
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@movement_{{.*}}(%arg0)
 #id = affine_map<(r, c) -> (r, c)>
-func.func @no_kernel_every_second_element(%x: tensor<6x32xf32>) -> tensor<6x16xf32> {
+func.func @every_second_element(%x: tensor<6x32xf32>) -> tensor<6x16xf32> {
   %two = arith.constant 2 : index
   %e = tensor.empty() : tensor<6x16xf32>
   %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<6x16xf32>) {
@@ -170,6 +172,28 @@ func.func @no_kernel_every_second_element(%x: tensor<6x32xf32>) -> tensor<6x16xf
     %j = linalg.index 1 : index
     %k = arith.muli %j, %two : index
     %v = tensor.extract %x[%i, %k] : tensor<6x32xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x16xf32>
+  return %f : tensor<6x16xf32>
+}
+
+// -----
+
+// WHY-LABEL: @no_kernel_every_fifth_element
+// WHY: movement_vector_kernel:
+// WHY-NEXT: an operand whose channels are not contiguous
+// CHECK-LABEL: @no_kernel_every_fifth_element
+// CHECK-NOT: flow.dispatch @
+#id = affine_map<(r, c) -> (r, c)>
+func.func @no_kernel_every_fifth_element(%x: tensor<6x80xf32>) -> tensor<6x16xf32> {
+  %five = arith.constant 5 : index
+  %e = tensor.empty() : tensor<6x16xf32>
+  %f = linalg.generic {indexing_maps = [#id], iterator_types = ["parallel", "parallel"]} outs(%e : tensor<6x16xf32>) {
+  ^bb0(%o: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %k = arith.muli %j, %five : index
+    %v = tensor.extract %x[%i, %k] : tensor<6x80xf32>
     linalg.yield %v : f32
   } -> tensor<6x16xf32>
   return %f : tensor<6x16xf32>

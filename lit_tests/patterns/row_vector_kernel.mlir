@@ -441,15 +441,37 @@ func.func @shared_operand(%x: tensor<24x40xf32>) -> (tensor<24x40xf32>, tensor<2
 
 // -----
 
-// IREE reads the slice where it is.
-// CHECK-LABEL: @no_kernel_slice
+// The slice is read where it is.
+// CHECK-LABEL: @slice
+// CHECK-SAME: %[[W:.*]]: tensor<24x90xf32>
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@columns_{{.*}}(%[[W]]) {{.*}}tensor<24x90xf32>
+#id = affine_map<(r, c) -> (r, c)>
+#row = affine_map<(r, c) -> (r)>
+#last = affine_map<(r, c) -> (c)>
+func.func @slice(%w: tensor<24x90xf32>) -> tensor<40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %x = tensor.extract_slice %w[0, 3] [24, 40] [1, 1] : tensor<24x90xf32> to tensor<24x40xf32>
+  %e = tensor.empty() : tensor<40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
+  %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {
+  ^bb0(%i: f32, %o: f32):
+    %t = arith.addf %i, %o : f32
+    linalg.yield %t : f32
+  } -> tensor<40xf32>
+  return %s : tensor<40xf32>
+}
+
+// -----
+
+// Every second element is not: IREE reads it.
+// CHECK-LABEL: @no_kernel_every_second
 // CHECK-NOT: flow.dispatch
 #id = affine_map<(r, c) -> (r, c)>
 #row = affine_map<(r, c) -> (r)>
 #last = affine_map<(r, c) -> (c)>
-func.func @no_kernel_slice(%w: tensor<24x90xf32>) -> tensor<40xf32> {
+func.func @no_kernel_every_second(%w: tensor<24x90xf32>) -> tensor<40xf32> {
   %zero = arith.constant 0.0 : f32
-  %x = tensor.extract_slice %w[0, 3] [24, 40] [1, 1] : tensor<24x90xf32> to tensor<24x40xf32>
+  %x = tensor.extract_slice %w[0, 3] [24, 40] [1, 2] : tensor<24x90xf32> to tensor<24x40xf32>
   %e = tensor.empty() : tensor<40xf32>
   %f = linalg.fill ins(%zero : f32) outs(%e : tensor<40xf32>) -> tensor<40xf32>
   %s = linalg.generic {indexing_maps = [#id, #last], iterator_types = ["reduction", "parallel"]} ins(%x : tensor<24x40xf32>) outs(%f : tensor<40xf32>) {

@@ -30,6 +30,7 @@ from mlirfuse.kernels.reduction.grouping import Growth, is_root
 from mlirfuse.kernels.vector import passes, rows
 from mlirfuse.kernels.vector.stages import Stages
 from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir.strided_views import strided_view
 from mlirfuse.structured.recognize import epilogues
 
 
@@ -85,7 +86,9 @@ def _is_computed_by_iree(group: list[ir.Operation]) -> bool:
         if op is None or slices.is_clonable(op):
             continue
         if op.name.startswith("tensor.") and op.name not in ops.RESHAPES:
-            return True
+            view = strided_view(value)
+            if view is None or view.strides[-1:] != (1,):
+                return True
         if ops.is_generic(op) and ops.is_elementwise(op):
             return True
     return False

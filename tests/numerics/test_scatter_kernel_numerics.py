@@ -109,7 +109,8 @@ def test_reshaped_coordinates(tmp_path):
   %one = arith.constant 1 : i64
   %empty = tensor.empty() : {grid}
   %h = linalg.generic {{indexing_maps = [{same}, {same}],
-      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%g : {grid}) outs(%empty : {grid}) {{
+      iterator_types = ["parallel", "parallel", "parallel"]}} ins(%g : {grid})
+      outs(%empty : {grid}) {{
   ^bb0(%p: i64, %q: i64):
     %s = arith.xori %p, %one : i64
     linalg.yield %s : i64

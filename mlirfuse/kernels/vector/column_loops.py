@@ -90,6 +90,10 @@ class ColumnBody(Pointwise):
         yielded = self.forms.body(op).yielded[list(op.results).index(value)]
         return self.scalar(yielded, self.scalars(op, position))
 
+    def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor from outside."""
+        return self._load_slice(value, axes, position) or super()._load(value, axes, position)
+
 
 class ColumnLoops:
     """Writes the loops of one kernel.

@@ -17,8 +17,9 @@ from iree.compiler import ir
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.vector.forms import Forms
 from mlirfuse.kernels.vector.memory import Memory
-from mlirfuse.kernels.vector.writer import Linear, Writer
+from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.ir.strided_views import contiguous, strided_view
 
 EXTREMES = frozenset({"arith.maximumf", "arith.minimumf", "arith.maxnumf", "arith.minnumf"})
 """Ops that IREE 3.13 expands to f32 for a scalar f16 alone: of a vector, `extf` gets the scalar's
@@ -266,3 +267,25 @@ class Pointwise(Memory):
             raise Unsupported("an operand that is indexed twice by its lanes")
         step = math.prod(size or 0 for size in shape[along[0] + 1 :])
         return self.strided(buffer, value.type, at, step, position.mask)
+
+    def _load_slice(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a slice in the tensor that it is cut from; empty where they have no order.
+
+        The axes from `first_merged` on have one index: they are contiguous in that tensor.
+        """
+        view, whole = strided_view(value), contiguous(value)
+        dims = [(d, axes[d] or 0) for d, size in enumerate(ops.shape(value)) if size != 1]
+        dims = [(d, axis) for d, axis in dims if axes[d] is not None]
+        inner = [d for d, axis in dims if self._is_merged(axis)]
+        outer = dims[: len(dims) - len(inner)]
+        if view is None or any(d in inner for d, _ in outer):
+            return ""
+        if any(view.strides[d] != whole.strides[d] for d in inner):
+            return ""
+        at = linear(view.offset)
+        for d, axis in outer:
+            at = at + position.index[axis] * view.strides[d]
+        buffer, kind = self.buffer(view.base), view.base.type
+        if not inner:
+            return self._in_all_lanes(buffer, kind, at)
+        return self.load(buffer, kind, at + position.index[-1], position.mask)

@@ -135,6 +135,10 @@ class RowBody(Pointwise):
         yielded = self.forms.body(op).yielded[list(op.results).index(value)]
         return self.scalar(yielded, self.scalars(op, position))
 
+    def _load(self, value: ir.Value, axes: Axes, position: Position) -> str:
+        """The lanes of a tensor from outside."""
+        return self._load_slice(value, axes, position) or super()._load(value, axes, position)
+
     def scalars(self, op: ir.Operation, position: Position) -> dict[ir.Value, str]:
         """The vectors of the scalars in the body of an op, without those of its accumulators."""
         key = (op, position.key)

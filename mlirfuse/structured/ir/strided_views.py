@@ -95,13 +95,11 @@ def _moved(op: ir.Operation, source: StridedView) -> StridedView | None:
 
 
 def _sliced(op: ir.Operation, source: StridedView) -> StridedView | None:
-    boxes, sizes = ops.static_slice(op), ops.shape(op.results[0])
-    if boxes is None or any(size is None for _, size in boxes):
+    boxes = ops.slice_params(op).boxes
+    if not all(isinstance(number, int) for box in boxes for number in box):
         return None
-    dropped = len(boxes) - len(sizes)
-    units = [d for d, (_, size) in enumerate(boxes) if size == 1]
-    if dropped and len(units) != dropped:
-        return None
-    strides = [s for d, s in enumerate(source.strides) if not (dropped and d in units)]
-    offset = sum(o * s for (o, _), s in zip(boxes, source.strides, strict=True))
-    return StridedView(source.base, source.offset + offset, tuple(strides))
+    kept = ops.kept_dimensions([size for _, size, _ in boxes], ops.shape(op.results[0]))
+    places = list(zip(boxes, source.strides, strict=True))
+    strides = [step * stride for (_, _, step), stride in places]
+    offset = sum(first * stride for (first, _, _), stride in places)
+    return StridedView(source.base, source.offset + offset, tuple(strides[d] for d in kept))

@@ -1,4 +1,4 @@
-"""A concatenation of slices is one kernel on a CPU, which reads them in their tensors."""
+"""Kernels for a CPU read slices in the tensors that they are cut from."""
 
 import pytest
 import torch
@@ -29,6 +29,11 @@ MODELS = {
     ),
     "numbers": (lambda x, y: torch.cat([x[:, 7:], y], 1), (80, 500), (80, 1)),
     "rows without columns": (lambda x, y: torch.cat([x[:, 1:], y[:, 3:4]], 1), (80, 50), (80, 5)),
+    "every second row": (
+        lambda x, y: torch.cat([x[:, 1::2], y], 2),
+        (8, 52, 64),
+        (8, 26, 32),
+    ),
     "of more than whole rows": (
         lambda x, y: torch.cat([x[2:7, :, 1:], y], 2),
         (9, 3, 40, 16),
@@ -39,7 +44,7 @@ MODELS = {
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int8])
 @pytest.mark.parametrize("name", MODELS)
-def test_one_kernel(name, dtype):
+def test_concatenations(name, dtype):
     model, first, second = MODELS[name]
     x, y = numbers(*first).to(dtype), -numbers(*second).to(dtype)
     program = mlirfuse.compile(model, (x, y), target="cpu", cache=False)
@@ -47,11 +52,26 @@ def test_one_kernel(name, dtype):
     assert torch.equal(program(x, y), model(x, y))
 
 
-def test_every_second_row_is_copied_first():
-    x, y = numbers(8, 52, 64), numbers(8, 26, 32)
+REDUCED = {
+    "rows": lambda x: torch.softmax(x[:, 3:-5], -1),
+    "every third row": lambda x: torch.layer_norm(x[1::3], x.shape[-1:]),
+    "columns": lambda x: x[:, 10:90].sum(0),
+    "every second row of columns": lambda x: x[::2].amax(0),
+    "one index": lambda x: torch.softmax(x.unflatten(1, (-1, 2, 40))[:, :, 1], -1),
+    "a scale of each row": lambda x: torch.softmax(x[:, :100] * x[:, 120:121], -1),
+}
 
-    def model(x, y):
-        return torch.cat([x[:, ::2], y], 2)
 
-    program = mlirfuse.compile(model, (x, y), target="cpu", cache=False)
-    assert torch.equal(program(x, y), model(x, y))
+@pytest.mark.parametrize("name", REDUCED)
+def test_reductions(name):
+    x = torch.randn(70, 160, generator=torch.Generator().manual_seed(0))
+    program = mlirfuse.compile(REDUCED[name], (x,), target="cpu", cache=False)
+    assert [kernel.code for kernel in program.kernels] == ["row_vector_kernel"]
+    torch.testing.assert_close(program(x), REDUCED[name](x))
+
+
+def test_every_second_column_of_rows():
+    """Lanes are not adjacent there: the slice is copied first."""
+    x = torch.randn(70, 160, generator=torch.Generator().manual_seed(0))
+    program = mlirfuse.compile(lambda x: torch.softmax(x[:, ::2], -1), (x,), target="cpu")
+    torch.testing.assert_close(program(x), torch.softmax(x[:, ::2], -1))
