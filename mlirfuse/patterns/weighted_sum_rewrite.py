@@ -29,7 +29,8 @@ from mlirfuse.structured.recognize import contractions
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a contraction of which an operand has all loops."""
-    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
+    in_triton = triton_compiler.supports(ctx.target)
+    if ops.in_region(root) or not (in_triton or ctx.target.cpu is not None):
         return None
     if not ops.is_contraction(root) or len(root.results) != 1:
         return None
@@ -41,7 +42,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None
     kept = {loop for loop, (size, kind) in steps if size != 1 or kind == "reduction"}
     whole = [n for n, index_map in enumerate(ops.plain_maps(root)[:2]) if kept <= {*index_map}]
-    if not whole or (len(whole) < 2 and can_take(root)):
+    if not whole or (len(whole) < 2 and (not in_triton or can_take(root))):
         return None
     if ops.constant(ops.inits(root)[0]) is None:
         return None  # `contraction_init_rewrite` adds a tensor after the contraction.
@@ -66,6 +67,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.REWRITE,
     feature="kernels",
-    targets=frozenset({"cuda", "rocm"}),
+    targets=frozenset({"cpu", "cuda", "rocm"}),
     source="mlirfuse",
 )

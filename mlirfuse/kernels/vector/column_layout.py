@@ -7,8 +7,7 @@ import math
 
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Axis
-from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis, are_contiguous
-from mlirfuse.structured.ir import ops
+from mlirfuse.kernels.vector.row_analysis import COLUMN, ROW, RowAnalysis, accesses, are_contiguous
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,16 +31,15 @@ def layout(analysis: RowAnalysis) -> Layout | None:
     """The kept axes, where one is the last dimension of an operand; None where a reduced one is.
 
     Args:
-      analysis: a region that reduces.
+      analysis: a region that reduces; the largest operand in memory with a reduced axis counts.
     """
-    op = analysis.reductions[0].op
-    for index_map in ops.plain_maps(op)[: ops.num_inputs(op)]:
-        axes = [analysis.loops[op][loop] for loop in index_map if loop is not None]
-        large = [axis for axis in axes if _size(analysis, axis) > 1]
-        if any(axis[0] == COLUMN for axis in large):
-            last = max(n for n, axis in enumerate(large) if axis[0] == COLUMN)
-            return _layout(analysis, large[last + 1 :]) if large[last + 1 :] else None
-    return None
+    reads = [[axis for axis in read if _size(analysis, axis) > 1] for read in accesses(analysis)]
+    reads = [read for read in reads if any(axis[0] == COLUMN for axis in read)]
+    if not reads:
+        return None
+    large = max(reads, key=lambda read: math.prod(_size(analysis, axis) for axis in read))
+    last = max(n for n, axis in enumerate(large) if axis[0] == COLUMN)
+    return _layout(analysis, large[last + 1 :]) if large[last + 1 :] else None
 
 
 def _layout(analysis: RowAnalysis, kept: list[Axis]) -> Layout:

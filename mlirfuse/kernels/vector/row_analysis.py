@@ -259,9 +259,11 @@ def accesses(analysis: RowAnalysis) -> Iterator[list[Axis]]:
     """The axes of the dimensions, those of size 1 left out, of each tensor in memory."""
     made = {value for op in analysis.group for value in op.results}
     for op in analysis.group:
+        read = [ops.is_read(argument) for argument in ops.body(op).arguments]
         tensors = zip([*op.operands, *op.results], _maps_with_results(op), strict=True)
-        for value, index_map in tensors:
-            if value not in made or value in analysis.results:
+        for number, (value, index_map) in enumerate(tensors):
+            in_memory = value not in made or value in analysis.results
+            if in_memory and (number >= len(read) or read[number]):
                 dims = zip(index_map, ops.shape(value), strict=True)
                 loops = analysis.loops[op]
                 yield [loops[n] for n, size in dims if n is not None and size != 1]
