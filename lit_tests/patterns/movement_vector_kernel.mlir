@@ -276,3 +276,30 @@ func.func @no_kernel_short_part(%x: tensor<6x16xf32>, %y: tensor<6x4xf32>) -> te
   }
   return %z : tensor<6x20xf32>
 }
+
+// -----
+
+// A reflected border: the indices are known, so the lanes of a vector of the row are put in order.
+// The last one of the two ends with the row.
+// CHECK: %[[A:.*]] = vector.load {{.*}} : memref<72xf32>, vector<8xf32>
+// CHECK: vector.shuffle %[[A]], %[[A]] [1, 0, 1, 2, 3, 4, 5, 6] : vector<8xf32>, vector<8xf32>
+// CHECK-NOT: vector.gather
+// CHECK: %[[AT:.*]] = arith.addi {{.*}}, %c4 : index
+// CHECK: %[[B:.*]] = vector.load {{.*}}[%[[AT]]] : memref<72xf32>, vector<8xf32>
+// CHECK: vector.shuffle %[[B]], %[[B]] [1, 2, 3, 4, 5, 6, 7, 6] : vector<8xf32>, vector<8xf32>
+// CHECK-LABEL: @reflected
+// CHECK: flow.dispatch @vector_kernel_{{.*}}::@movement_{{.*}}(%{{.*}}, %arg0) {{.*}} -> tensor<6x14xf32>
+#id = affine_map<(r, c) -> (r, c)>
+#column = affine_map<(r, c) -> (c)>
+func.func @reflected(%x: tensor<6x12xf32>) -> tensor<6x14xf32> {
+  %n = arith.constant dense<[1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 10]> : tensor<14xi64>
+  %e = tensor.empty() : tensor<6x14xf32>
+  %f = linalg.generic {indexing_maps = [#column, #id], iterator_types = ["parallel", "parallel"]} ins(%n : tensor<14xi64>) outs(%e : tensor<6x14xf32>) {
+  ^bb0(%c: i64, %o: f32):
+    %i = linalg.index 0 : index
+    %k = arith.index_cast %c : i64 to index
+    %v = tensor.extract %x[%i, %k] : tensor<6x12xf32>
+    linalg.yield %v : f32
+  } -> tensor<6x14xf32>
+  return %f : tensor<6x14xf32>
+}

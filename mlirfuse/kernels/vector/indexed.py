@@ -23,6 +23,7 @@ from mlirfuse.kernels.vector import interleaving
 from mlirfuse.kernels.vector.memory import MAX_SPACING
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
+from mlirfuse.structured.expr.index_values import BodyValues
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.ir.strided_views import strided_view
 
@@ -38,9 +39,20 @@ class EachLane:
     vector: str
 
 
-Place = int | Shifted | Named | EachLane | None
+@dataclasses.dataclass(frozen=True, slots=True)
+class Known:
+    """An index that is known for each lane when the kernel is written.
+
+    Attributes:
+      indices: the index of each lane.
+    """
+
+    indices: tuple[int, ...]
+
+
+Place = int | Shifted | Named | EachLane | Known | None
 """The index along a dimension of a tensor: an axis of the kernel, linear in one, the name of a
-computed one that all lanes have in common, a vector of computed ones, or 0."""
+computed one that all lanes have in common, a vector of computed ones, known ones, or 0."""
 
 
 def as_indices(places: Sequence[Place]) -> list[Index]:
@@ -51,7 +63,7 @@ def as_indices(places: Sequence[Place]) -> list[Index]:
     """
     found: list[Index] = []
     for place in places:
-        if isinstance(place, EachLane):
+        if isinstance(place, EachLane | Known):
             raise Unsupported("an index that is computed from a computed index")
         found.append((0, place) if isinstance(place, int) else place)
     return found
@@ -75,6 +87,14 @@ class Transposed(Unsupported):
     def __init__(self, axis: int) -> None:
         super().__init__("an operand whose channels are not contiguous")
         self.axis = axis
+
+
+class _ComputedError(Exception):
+    """An index is linear in no axis."""
+
+
+def _refused(value: ir.Value) -> str:
+    raise _ComputedError
 
 
 class Indexed(Pointwise):
@@ -111,6 +131,7 @@ class Indexed(Pointwise):
         self.across: int | None = None
         self._tiles: dict[tuple[ir.Value, Axes, tuple[int | str, ...]], list[str]] = {}
         self._members = set(members)
+        self._values: dict[ir.Operation, BodyValues] = {}
         self._indices: dict[tuple[int, ir.Value], tuple[ir.Operation, Any, Position]] = {}
         self.sizes = tuple(sizes)
         self._merged = list(range(len(sizes) - merged, len(sizes)))
@@ -160,12 +181,34 @@ class Indexed(Pointwise):
             kind = self.vector_type("index")
             return self.writer.value(f"vector.extract {vector}[0] : index from {kind}")
 
-        index = [of_scalar(value, known, named) for value in indices]
-        places: tuple[Any, ...] = tuple(
-            EachLane(i.text) if isinstance(i, Named) and i.text in vectors else self.place(i)
-            for i in index
-        )
+        def place(value: ir.Value) -> Any:
+            try:
+                return self.place(of_scalar(value, known, _refused))
+            except _ComputedError:
+                table = self._table(op.parent.operation, value, loops, position)
+            if table is not None:
+                return table
+            name = named(value)
+            return EachLane(name) if name in vectors else Named(name)
+
+        places = tuple(map(place, indices))
         values[op.results[0]] = self.vector(tensor, places, position)
+
+    def _table(
+        self, op: ir.Operation, value: ir.Value, loops: Mapping[int, Place], position: Position
+    ) -> Known | None:
+        """The indices that a value in the body of an op is, in the lanes of a known position."""
+        start = position.index[-1]
+        if len(self._merged) > 1 or not start.is_constant:
+            return None
+        along = [loop for loop, place in loops.items() if place == self._merged[0]]
+        if len(along) != 1 or axes_of(value, loops) != {self._merged[0]}:
+            return None
+        found = self._values.setdefault(op, BodyValues(op)).of(value)
+        if found is None or found.size != found.shape[along[0]]:
+            return None
+        first = start.constant
+        return Known(tuple(int(n) for n in found.reshape(-1)[first : first + self.lanes]))
 
     def scalar(self, value: ir.Value, values: Mapping[ir.Value, str]) -> str:
         """The vector of a scalar of a body, or of a constant."""
@@ -184,7 +227,7 @@ class Indexed(Pointwise):
             found, narrow = self._of_each_lane(plain, position), self.vector_type("i32")
             kind = self.vector_type("index")
             return self.writer.value(f"arith.index_cast {found} : {narrow} to {kind}")
-        if isinstance(axis, Named | EachLane):
+        if isinstance(axis, Named | EachLane | Known):
             raise Unsupported("an index that is computed from a computed index")
         if not isinstance(axis, Shifted):
             return super()._index(axis, position)
@@ -231,6 +274,8 @@ class Indexed(Pointwise):
         places: list[Place] = list(axes)
         if self.gathers and self._refusal(shape, places):
             return self._gathered_from_merged(value, places, position)
+        if any(isinstance(place, Known) for place in places):
+            return self._shuffled(value, places, position)
         if any(isinstance(place, EachLane) for place in places):
             return self._gathered(value, axes, position)
         along = [d for d, a in enumerate(places) if _axis(a) == channel and shape[d] != 1]
@@ -281,6 +326,48 @@ class Indexed(Pointwise):
             self._tiles[key] = interleaving.deinterleaved(self.writer, kind, self.lanes, loaded)
         return self._tiles[key][int(number)]
 
+    def _shuffled(self, value: ir.Value, places: list[Place], position: Position) -> str:
+        """The lanes of a tensor from outside at known indices: from two vectors of it at most."""
+        shape, last = ops.shape(value), places[-1] if places else None
+        others = [p for p in places[:-1] if isinstance(p, Known | EachLane)]
+        across = any(_axis(place) in self._merged for place in places)
+        size = (shape[-1] or 0) if shape else 0
+        if isinstance(last, Known) and not others and not across and size >= self.lanes:
+            first = min(min(last.indices), size - self.lanes)
+            second = min(first + self.lanes, size - self.lanes)
+            if max(last.indices) < second + self.lanes:
+                starts = (first, second) if max(last.indices) >= first + self.lanes else (first,)
+                return self._taken(value, places, position, starts, last.indices)
+        vectors = [
+            EachLane(self.constant_indices(p.indices)) if isinstance(p, Known) else p
+            for p in places
+        ]
+        axes: tuple[Any, ...] = tuple(vectors)
+        return self._gathered(value, axes, position)
+
+    def _taken(
+        self,
+        value: ir.Value,
+        places: Sequence[Place],
+        position: Position,
+        starts: Sequence[int],
+        indices: Sequence[int],
+    ) -> str:
+        """The lanes at some indices of the last dimension, from vectors that start at others."""
+        buffer, kind = self.buffer(value), value.type
+        axes: tuple[Any, ...] = (*places[:-1], None)
+        at = self.offset(kind, axes, position.index)
+        loaded = [self.load(buffer, kind, at + start) for start in starts]
+        numbers = [int(n >= starts[0] + self.lanes) for n in indices]
+        lanes = [n - starts[number] for n, number in zip(indices, numbers, strict=True)]
+        if lanes == list(range(self.lanes)) and not any(numbers):
+            return loaded[0]
+        vector = self.vector_type(ops.element_type(value))
+        loaded = loaded * 2 if len(loaded) == 1 else loaded
+        return interleaving.merged(
+            self.writer, vector, loaded, list(zip(numbers, lanes, strict=True))
+        )
+
     def _gathered(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a tensor from outside at computed indices of each."""
         indices, offsets = self.vector_type("index"), ""
@@ -308,7 +395,7 @@ class Indexed(Pointwise):
         """The lanes of a tensor from outside that has the merged axes in another way."""
         shape, kind = ops.shape(value), self.vector_type("i32")
         if (ops.num_elements(value) or 0) > MAX_I32 or any(
-            isinstance(place, EachLane) for place in places
+            isinstance(place, EachLane | Known) for place in places
         ):
             raise Unsupported("an index of each lane that is no i32")
         at, offsets = Linear(), ""
@@ -368,7 +455,7 @@ def axes_of(value: ir.Value, loops: Mapping[int, Place]) -> set[int | None]:
 
 def _axis(place: Place) -> int | None:
     """The axis of a place."""
-    if isinstance(place, Named | EachLane):
+    if isinstance(place, Named | EachLane | Known):
         return None
     if isinstance(place, Shifted):
         return None if place.axis is None else place.axis[1]
@@ -382,7 +469,7 @@ def _step(place: Place) -> int:
 
 def place_index(place: Place, index: Sequence[Linear]) -> Linear:
     """The index at a place, without the part that each lane has of its own."""
-    if isinstance(place, EachLane):
+    if isinstance(place, EachLane | Known):
         return Linear()
     if isinstance(place, Named):
         return linear(place.text)

@@ -99,6 +99,11 @@ class Memory:
         held = self.writer.value(f"vector.broadcast {held} : i32 to {kind}")
         return self.writer.value(f"arith.addi {held}, {self.lane_numbers('i32')} : {kind}")
 
+    def constant_indices(self, indices: Sequence[int]) -> str:
+        """An index for each lane."""
+        text = ", ".join(map(str, indices))
+        return self.writer.constant(f"dense<[{text}]>", self.vector_type("index"))
+
     def lane_numbers(self, element: str = "index") -> str:
         """The numbers of the lanes, from 0."""
         numbers = ", ".join(map(str, range(self.lanes)))

@@ -19,10 +19,15 @@ from mlirfuse.kernels.vector.pointwise import Axes, Position
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE, block_size
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear, operations
 from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.recognize import gathers
 from mlirfuse.targets.base import CpuDevice
 
 MAX_VECTORS = 4
 """Vectors of an iteration of the loop over a row."""
+
+MAX_UNROLLED = 8
+"""Iterations over a row that are written one by one, where its elements are gathered: indices that
+are known at compile time are an order of the lanes of vectors then."""
 
 LOADS_PER_GATHER = 2
 """Operations for each lane of a vector that is gathered: its load, and its place in the vector."""
@@ -91,7 +96,7 @@ class MovementKernel:
         rows, steps = math.prod(self.outer), max(map(self._steps, self.pieces))
         # Few long rows are cut into parts, which are work for all cores.
         parts = min(steps, -(-BLOCKS_PER_CORE * self.device.cores // rows))
-        parts = -(-steps // -(-steps // parts))
+        parts = 1 if self._is_unrolled(steps) else -(-steps // -(-steps // parts))
         units = rows * parts
         # Of a table that rows are gathered from no more than a result has of them is read.
         most = sum(map(ops.num_bytes, self.results))
@@ -114,6 +119,10 @@ class MovementKernel:
         writer.loop(first, last, 1, [], [], unit)
         return self.body.kernel(entry, self.results, (-(-units // size), 1))
 
+    def _is_unrolled(self, steps: int) -> bool:
+        """Whether iterations over a row, of which there are so many, are written one by one."""
+        return steps <= MAX_UNROLLED and any(map(gathers.is_gather, self.group))
+
     def _vectors(self, piece: Piece) -> int:
         """Vectors of an iteration."""
         return min(MAX_VECTORS, piece.count // self.lanes)
@@ -135,6 +144,10 @@ class MovementKernel:
             begin = part * length
             end = linear(self.writer.binary("minsi", begin + length, steps))
         self.body.piece = piece
+        if self._is_unrolled(steps):
+            for number in range(steps):
+                self._step(piece, linear(number), outer)
+            return
 
         def step(number: str, _: list[str]) -> list[str]:
             return self._step(piece, linear(number), outer)
@@ -152,7 +165,9 @@ class MovementKernel:
         vectors = self._vectors(piece)
         step = vectors * self.lanes
         start, last = number * step, piece.count - step
-        if last % step:
+        if start.is_constant:
+            start = linear(min(start.constant, last))
+        elif last % step:
             start = linear(self.writer.binary("minsi", start, last))
         start = start + piece.begin
         self.body.forget()
