@@ -1,4 +1,4 @@
-"""Kernels for a CPU read slices in the tensors that they are cut from."""
+"""Kernels for a CPU read slices and transposes in the tensors that they are views of."""
 
 import pytest
 import torch
@@ -68,6 +68,22 @@ def test_reductions(name):
     program = mlirfuse.compile(REDUCED[name], (x,), target="cpu", cache=False)
     assert [kernel.code for kernel in program.kernels] == ["row_vector_kernel"]
     torch.testing.assert_close(program(x), REDUCED[name](x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_dot_products_of_channels(dtype):
+    """A kernel reads images with channels first, whose pixels are lanes; no copy comes before it."""
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(2, 9, 20, 30, generator=generator).to(dtype) for _ in range(2))
+
+    def model(x, y):
+        return torch.sigmoid(torch.einsum("bchw,bchw->bhw", x, y))
+
+    program = mlirfuse.compile(model, (x, y), target="cpu", cache=False)
+    assert program.kernels[0].code == "row_vector_kernel"
+    limit = 1e-5 if dtype == torch.float32 else 2e-2
+    right = model(x.double(), y.double())
+    torch.testing.assert_close(program(x, y).double(), right, rtol=limit, atol=limit)
 
 
 def test_every_second_column_of_rows():
