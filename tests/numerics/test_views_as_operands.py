@@ -72,7 +72,7 @@ def test_reductions(name):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_dot_products_of_channels(dtype):
-    """A kernel reads images with channels first, whose pixels are lanes; no copy comes before it."""
+    """A kernel reads images with channels first, whose pixels are lanes, without a copy."""
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randn(2, 9, 20, 30, generator=generator).to(dtype) for _ in range(2))
 
