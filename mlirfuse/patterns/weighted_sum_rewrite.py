@@ -7,10 +7,10 @@
 
 It is no matmul: an operand has all loops of the contraction of more than one iteration, as in the
 dot product, in a matrix times a vector, in a convolution of 1x1 with one filter, and in a batch of
-dot products. `row_triton_kernel`, or `row_vector_kernel` on a CPU, computes the sum of the products,
-with the elementwise ops around it; batches that both operands merge, as of `einsum`, are not
-merged. Root: a contraction in no group of which both operands have all loops, or, on a GPU, that
-`matmul_triton_kernel` does not take; it starts from a number, and is static in the contracted
+dot products. `row_triton_kernel`, or `row_vector_kernel` for a CPU, computes the sum of the
+products, with the elementwise ops around it; batches that both operands merge, as of `einsum`, are
+not merged. Root: a contraction in no group of which both operands have all loops, or, on a GPU,
+that `matmul_triton_kernel` does not take; it starts from a number, and is static in the contracted
 loops. Any element type. Nothing is rewritten on a GPU where Triton is missing. Numerics: exact.
 Source: mlirfuse.
 """

@@ -35,6 +35,10 @@ FIRST_TLB_PAGES, SECOND_TLB_PAGES, PAGE_BYTES = 64, 1024, 4096
 Skylake and Zen 2, later ones have 72 to 96; the second one has 1536 on Skylake, 2048 on Zen 2 and
 1280 on Neoverse N1."""
 
+MAX_SUMMED, CHUNK = 512, 256
+"""Products that one accumulator of f32 sums at most, and input channels of a chunk of more of them.
+The error of a sum grows with the root of their number."""
+
 Element = Callable[[int, int], str]
 """The element of the image of a pixel of the tile at a tap along x, in all lanes."""
 
@@ -276,7 +280,41 @@ class DenseKernel(TileKernel):
         def place(row: int, tap: int) -> Linear:
             return at + self._place(start, row, tap)
 
-        return self._write_channels(rows, sums, place, add)
+        return self._in_chunks(sums, lambda held: self._write_channels(rows, held, place, add))
+
+    def _in_chunks(self, sums: list[str], write: Callable[[list[str]], list[str]]) -> list[str]:
+        """Writes the loop over input channels, in chunks with accumulators of their own.
+
+        Args:
+          sums: the accumulators before it.
+          write: writes the loop from `start` to `stop`.
+
+        Returns:
+          The accumulators after it, which were on the stack meanwhile.
+        """
+        dense, writer = self.dense, self.writer
+        if dense.read_taps * dense.channels <= MAX_SUMMED or self.accumulator != "f32":
+            return write(sums)
+        kind = f"memref<{self.tile.rows * self.tile.vectors * self.lanes}xf32>"
+        stack = writer.stack(kind, use="totals")
+        places = [f"{stack}[{writer.index(n * self.lanes)}]" for n in range(len(sums))]
+        zeros = [self.body.splat("0.0", "f32")] * len(sums)
+        start, stop = self.start, self.stop
+        for name, place in zip(sums, places, strict=True):
+            writer.line(f"vector.store {name}, {place} : {kind}, {self.kind}")
+
+        def chunk(begin: str, _: list[str]) -> list[str]:
+            self.start = linear(begin)
+            self.stop = linear(writer.binary("minsi", self.start + CHUNK, stop))
+            for name, place in zip(write(zeros), places, strict=True):
+                total = writer.value(f"vector.load {place} : {kind}, {self.kind}")
+                total = writer.value(f"arith.addf {total}, {name} : {self.kind}")
+                writer.line(f"vector.store {total}, {place} : {kind}, {self.kind}")
+            return []
+
+        writer.loop(start, stop, CHUNK, [], [], chunk)
+        self.start, self.stop = start, stop
+        return [writer.value(f"vector.load {place} : {kind}, {self.kind}") for place in places]
 
     def _weights_at(self, tap: Linear) -> tuple[Linear, int]:
         """The place of the weights of a tap, and the distance of adjacent input channels."""

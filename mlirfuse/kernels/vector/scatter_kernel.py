@@ -63,7 +63,15 @@ class _Space:
 
 
 class ScatterKernel:
-    """Writes one kernel."""
+    """Writes one kernel.
+
+    Attributes:
+      group: the ops that it computes.
+      scatter: the last of them.
+      result: the updated tensor.
+      rows: windows that the result has.
+      columns: elements of a window.
+    """
 
     def __init__(self, group: Sequence[ir.Operation], scatter: Scatter, device: CpuDevice) -> None:
         self.group, self.scatter, self.device = set(group), scatter, device
@@ -79,7 +87,6 @@ class ScatterKernel:
         self._destination = self._space(self._sizes, shape[indexed:])
         self._updates = self._space(self._batch, shape[indexed:])
         self._flat = self._space((), shape)
-        self._end = ""
 
     def write(self, entry: str) -> VectorKernel:
         """Writes the whole kernel.
