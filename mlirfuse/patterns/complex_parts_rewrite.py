@@ -12,8 +12,8 @@
 Root: an elementwise op that takes the real or the imaginary part of each number, of a bitcast or of
 any other tensor; or the bitcast of numbers that are created of two parts. Importers compute with
 parts: a rotary embedding by complex numbers, `view_as_real(view_as_complex(x) * freqs)`, has no
-complex number left and is one kernel. Kernels have no complex elements, so this is for GPUs with
-kernels. Static sizes, complex numbers of f32. Numerics: exact.
+complex number left and is one kernel. Kernels have no complex elements, so this is for CPUs, and
+for GPUs with kernels. Static sizes, complex numbers of f32. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -34,7 +34,7 @@ _PARTS = {"complex.re": 0, "complex.im": 1}
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a part that is taken, or the bitcast of two."""
-    if not triton_compiler.supports(ctx.target) or ops.in_region(root):
+    if ops.in_region(root) or not (triton_compiler.supports(ctx.target) or ctx.target.cpu):
         return None
     if None in ops.shape(root.results[0]):
         return NoMatch(Reason.DYNAMIC_SHAPE, "complex numbers of unknown count")
@@ -105,16 +105,15 @@ def _taken(numbers: ir.Value, part: int) -> ir.Value:
         kind = builders.tensor_type([*shape, 2], "f32")
         attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
         pairs = ir.Operation.create(_BITCAST, [kind], [numbers], attributes=attributes).results[0]
-    expand = ops.defining_op(pairs)
-    if expand is not None and expand.name == "tensor.expand_shape":
-        rank, groups = len(shape), ops.reassociation(expand)
-        if tuple(groups[-1]) == (rank - 1, rank) and len(groups) == rank:
-            strides = [*[1] * (rank - 1), 2]
-            offsets = [*[0] * (rank - 1), part]
-            source = expand.operands[0]
-            return slice_builder.extract_slice(source, offsets, shape, strides).results[0]
-    offsets = [*[0] * len(shape), part]
-    return slice_builder.extract_slice(pairs, offsets, [*shape, 1], shape=shape).results[0]
+    expand, rank = ops.defining_op(pairs), len(shape)
+    groups = [*([d] for d in range(rank - 1)), [rank - 1, rank]]
+    split = expand is not None and expand.name == "tensor.expand_shape"
+    if split and [list(group) for group in ops.reassociation(expand)] == groups:
+        row = expand.operands[0]
+    else:
+        row = builders.collapse(pairs, groups)
+    offsets, strides = [*[0] * (rank - 1), part], [*[1] * (rank - 1), 2]
+    return slice_builder.extract_slice(row, offsets, shape, strides).results[0]
 
 
 def _pairs(bitcast: ir.Operation) -> ir.Value:
@@ -123,12 +122,11 @@ def _pairs(bitcast: ir.Operation) -> ir.Value:
     assert created is not None
     shape = [size or 0 for size in ops.shape(result)]
     rank = len(shape) - 1
-    groups = [*([d] for d in range(rank - 1)), [rank - 1, rank]]
     found = builders.empty(shape, "f32")
     for part, value in enumerate(list(created.operands)[:2]):
-        whole = builders.expand(value, groups, [*shape[:-1], 1])
         offsets, strides = [*[0] * rank, part], [1] * (rank + 1)
-        found = destination_builder.insert(whole, found, offsets, strides).results[0]
+        box = [*shape[:-1], 1]
+        found = destination_builder.insert(value, found, offsets, strides, box=box).results[0]
     return found
 
 

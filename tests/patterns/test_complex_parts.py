@@ -1,7 +1,5 @@
 """Complex numbers as pairs of floats, on a CPU beside PyTorch."""
 
-import types
-
 import pytest
 
 from mlirfuse.patterns import complex_parts_rewrite
@@ -32,10 +30,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_parts(monkeypatch, name):
-    """The pass is one for GPUs; what it builds is right on any machine."""
-    supported = types.SimpleNamespace(supports=lambda target: True)
-    monkeypatch.setattr(complex_parts_rewrite, "triton_compiler", supported)
+def test_parts(name):
     call, shapes, kind = CASES[name]
     torch.manual_seed(0)
     x, y = torch.randn(shapes[0]), torch.randn(shapes[1], dtype=kind)
@@ -43,3 +38,11 @@ def test_parts(monkeypatch, name):
     fired = {d.pass_name for d in program.report.decisions if d.taken}
     assert "complex_parts_rewrite" in fired
     torch.testing.assert_close(program(x, y), call(x, y), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+def test_one_kernel(target):
+    """A rotation by complex numbers is one by neighbors."""
+    x, angles = torch.randn(2, 64, 8, 64), torch.randn(64, 32)
+    program = mlirfuse.compile(rotated_by_angles, (x, angles), target=target, cache=False)
+    assert program.report.counts()["rope_fusion"] == 1

@@ -147,10 +147,10 @@ class Memory:
         """
         if step == 1:
             return self.load(buffer, kind, at, mask)
-        if not self.gathers:
-            raise NotContiguous("an operand whose channels are not contiguous")
         if 1 < step <= MAX_SPACING and not mask:
             return self.spaced(buffer, kind, at, step)
+        if not self.gathers:
+            raise NotContiguous("an operand whose channels are not contiguous")
         numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
         offsets = self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
         return self.gathered(buffer, kind, at, offsets, mask)
