@@ -18,9 +18,11 @@ def merged(found: Halves) -> ir.Operation:
     """
     root, part = found.inserts[1], found.parts[0]
     kind, k = ops.element_type(part), found.axis
+    last = found.narrowing[-1] if found.narrowing else root
+    result = ops.element_type(last.results[0])
     sizes = list(ops.shape(part))
     sizes.insert(k, 2)
-    whole = tuple(range(len(sizes)))
+    loops = tuple(range(len(sizes)))
     tree = set(found.tree)
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -28,21 +30,36 @@ def merged(found: Halves) -> ir.Operation:
         values = [_scalar((p, _start(p)), tree, known) for p in found.parts]
         zero = builders.scalar_constant(0, "index")
         is_first = builders.scalar("arith.cmpi", [builders.loop_index(k), zero], "i1", "0 : i64")
-        return [builders.scalar("arith.select", [is_first, *values], kind)]
+        chosen = builders.scalar("arith.select", [is_first, *values], kind)
+        return [chosen if result == kind else builders.scalar("arith.truncf", [chosen], result)]
 
     locations = [op.location for op in found.ops]
     with ir.InsertionPoint(root), ir.Location.fused(locations, context=root.context):
         new = builders.generic(
             [value for value, _ in found.leaves],
-            [builders.empty(sizes, kind, builders.dynamic_sizes(part))],
-            [*(_shifted(index, k) for _, index in found.leaves), whole],
+            [builders.empty(sizes, result, builders.dynamic_sizes(part))],
+            [*(_shifted(index, k) for _, index in found.leaves), loops],
             ["parallel"] * len(sizes),
             body,
         )
-        root.results[0].replace_all_uses_with(_whole(new.results[0], root, found))
+        whole = _whole(new.results[0], root, found)
+    for reshape in found.narrowing[:-1]:
+        whole = _reshaped(whole, reshape)
+    last.results[0].replace_all_uses_with(whole)
     for op in reversed(found.ops):
         op.erase()
     return new
+
+
+def _reshaped(value: ir.Value, reshape: ir.Operation) -> ir.Value:
+    """A tensor of other elements in the shape that a reshape gives to its operand."""
+    with ir.InsertionPoint(reshape), reshape.location:
+        kind = builders.tensor_type(ops.shape(reshape.results[0]), ops.element_type(value))
+        operands = [value, *list(reshape.operands)[1:]]
+        attributes = dict(reshape.attributes.items())
+        new = ir.Operation.create(reshape.name, [kind], operands, attributes=attributes)
+    found: ir.Value = new.results[0]
+    return found
 
 
 def _start(value: ir.Value) -> tuple[int, ...]:

@@ -42,9 +42,12 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     alone = source is not None and ops.users(source.results[0]) == [root]
     if root.name == _BITCAST:
         whole = (*ops.shape(root.operands[0]), 2)
-        if source is None or not _creates(source) or ops.shape(root.results[0]) != whole:
+        created, reshape = _reshaped_from(root.operands[0])
+        if created is None or not _creates(created) or ops.shape(root.results[0]) != whole:
             return None
-        return Match(root, (source, root) if alone else (root,), None)
+        between = [] if reshape is None else [reshape]
+        once = all(len(ops.users(op.results[0])) == 1 for op in (created, *between))
+        return Match(root, (created, *between, root) if once else (root,), None)
     part = _part(root)
     if part is None:
         return None
@@ -53,6 +56,25 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return None  # an argument, which no op of the function takes the place of
     replaced = source is not None and alone and (created or source.name == _BITCAST)
     return Match(root, (source, root) if source is not None and replaced else (root,), part)
+
+
+def _reshaped_from(value: ir.Value) -> tuple[ir.Operation | None, ir.Operation | None]:
+    """The op that made numbers, and the reshape of them that a value is, if it is one."""
+    op = ops.defining_op(value)
+    if op is None or op.name not in ops.RESHAPES:
+        return op, None
+    return ops.defining_op(op.operands[0]), op
+
+
+def _of_pairs(value: ir.Value, reshape: ir.Operation | None) -> ir.Value:
+    """Pairs in the shape that a reshape gives to their numbers."""
+    if reshape is None:
+        return value
+    rank = max(len(ops.shape(v)) for v in (reshape.operands[0], reshape.results[0]))
+    groups = [*map(list, ops.reassociation(reshape)), [rank]]
+    if reshape.name == "tensor.collapse_shape":
+        return builders.collapse(value, groups)
+    return builders.expand(value, groups, [*ops.shape(reshape.results[0]), 2])
 
 
 def _part(op: ir.Operation) -> int | None:
@@ -99,35 +121,36 @@ def _taken(numbers: ir.Value, part: int) -> ir.Value:
         created: ir.Value = op.operands[part]
         return created
     shape = [size or 0 for size in ops.shape(numbers)]
-    if op is not None and op.name == _BITCAST and ops.shape(op.operands[0]) == (*shape, 2):
-        pairs = op.operands[0]
+    made, reshape = _reshaped_from(numbers)
+    if made is not None and made.name == _BITCAST and _is_of_pairs(made):
+        pairs = _of_pairs(made.operands[0], reshape)
     else:
         kind = builders.tensor_type([*shape, 2], "f32")
         attributes = {"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0])}
         pairs = ir.Operation.create(_BITCAST, [kind], [numbers], attributes=attributes).results[0]
-    expand, rank = ops.defining_op(pairs), len(shape)
-    groups = [*([d] for d in range(rank - 1)), [rank - 1, rank]]
-    split = expand is not None and expand.name == "tensor.expand_shape"
-    if split and [list(group) for group in ops.reassociation(expand)] == groups:
-        row = expand.operands[0]
-    else:
-        row = builders.collapse(pairs, groups)
+    rank = len(shape)
+    row = builders.collapse(pairs, [*([d] for d in range(rank - 1)), [rank - 1, rank]])
     offsets, strides = [*[0] * (rank - 1), part], [*[1] * (rank - 1), 2]
     return slice_builder.extract_slice(row, offsets, shape, strides).results[0]
 
 
+def _is_of_pairs(bitcast: ir.Operation) -> bool:
+    """Whether a bitcast makes each complex number of two floats."""
+    return bool(ops.shape(bitcast.operands[0]) == (*ops.shape(bitcast.results[0]), 2))
+
+
 def _pairs(bitcast: ir.Operation) -> ir.Value:
     """The parts of which numbers were created, one beside the other."""
-    created, result = ops.defining_op(bitcast.operands[0]), bitcast.results[0]
+    created, reshape = _reshaped_from(bitcast.operands[0])
     assert created is not None
-    shape = [size or 0 for size in ops.shape(result)]
+    shape = [*(size or 0 for size in ops.shape(created.results[0])), 2]
     rank = len(shape) - 1
     found = builders.empty(shape, "f32")
     for part, value in enumerate(list(created.operands)[:2]):
         offsets, strides = [*[0] * rank, part], [1] * (rank + 1)
         box = [*shape[:-1], 1]
         found = destination_builder.insert(value, found, offsets, strides, box=box).results[0]
-    return found
+    return _of_pairs(found, reshape)
 
 
 PASS = FusionPass(

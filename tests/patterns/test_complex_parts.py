@@ -40,9 +40,24 @@ def test_parts(name):
     torch.testing.assert_close(program(x, y), call(x, y), rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
-def test_one_kernel(target):
-    """A rotation by complex numbers is one by neighbors."""
-    x, angles = torch.randn(2, 64, 8, 64), torch.randn(64, 32)
-    program = mlirfuse.compile(rotated_by_angles, (x, angles), target=target, cache=False)
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_one_kernel(dtype, batch):
+    """A rotation by complex numbers is one by neighbors, and rounds its results."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(batch, 64, 8, 64, generator=generator).to(dtype)
+    angles = torch.randn(64, 32, generator=generator)
+    program = mlirfuse.compile(rotated_by_angles, (x, angles), target="cpu", cache=False)
     assert program.report.counts()["rope_fusion"] == 1
+    rotations = [k for k in program.kernels if "rope_fusion" in str(k.pass_name)]
+    assert len(program.kernels) - len(rotations) <= 1, program.kernels
+    limit = 1e-5 if dtype == torch.float32 else 1e-3
+    right = rotated_by_angles(x, angles)
+    torch.testing.assert_close(program(x, angles), right, rtol=limit, atol=limit)
+
+
+def test_one_kernel_for_a_gpu():
+    x, angles = torch.randn(1, 64, 8, 64).half(), torch.randn(64, 32)
+    program = mlirfuse.compile(rotated_by_angles, (x, angles), target="cuda:sm_90", cache=False)
+    assert program.report.counts()["rope_fusion"] == 1
+    assert [kernel.code for kernel in program.kernels] == ["elementwise_triton_kernel"]

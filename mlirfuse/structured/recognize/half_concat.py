@@ -23,6 +23,8 @@ class Halves:
       tree: the elementwise ops that compute the parts alone, in block order.
       axis: position of the loop over the two parts among the loops of a part.
       leaves: the tensors that the ops read, with the loops at which they do.
+      narrowing: the reshapes behind the tensor and the rounding that alone reads their result;
+        empty where it is not rounded.
     """
 
     inserts: tuple[ir.Operation, ir.Operation]
@@ -30,11 +32,12 @@ class Halves:
     tree: tuple[ir.Operation, ...]
     axis: int
     leaves: tuple[Leaf, ...]
+    narrowing: tuple[ir.Operation, ...] = ()
 
     @property
     def ops(self) -> list[ir.Operation]:
         """All of it, in block order."""
-        return slices.in_order([*self.tree, *self.inserts])
+        return slices.in_order([*self.tree, *self.inserts, *self.narrowing])
 
 
 def halves(second: ir.Operation) -> Halves | NoMatch | None:
@@ -61,7 +64,23 @@ def halves(second: ir.Operation) -> Halves | NoMatch | None:
     if {value for value, _ in one} != {value for value, _ in other}:
         return NoMatch(Reason.STRUCTURE, "the two parts are computed from different tensors")
     leaves = tuple(dict.fromkeys([*one, *other]))
-    return Halves((first, second), parts, tuple(slices.in_order(tree)), axis, leaves)
+    tree_ops = tuple(slices.in_order(tree))
+    return Halves((first, second), parts, tree_ops, axis, leaves, _narrowing(second))
+
+
+def _narrowing(last: ir.Operation) -> tuple[ir.Operation, ...]:
+    """The reshapes that alone read an op's result, and the rounding that reads the last of them."""
+    found: list[ir.Operation] = []
+    users = ops.users(last.results[0])
+    while len(users) == 1 and users[0].block == last.block:
+        found.append(users[0])
+        if users[0].name not in ops.RESHAPES:
+            break
+        users = ops.users(users[0].results[0])
+    if not found or not ops.is_generic(found[-1]) or not fusable_neighbors.has_one_order(found[-1]):
+        return ()
+    rounds = ops.scalar_names(found[-1]) == ("arith.truncf", "linalg.yield")
+    return tuple(found) if rounds and ops.num_inputs(found[-1]) == 1 else ()
 
 
 def _axis(first: ir.Operation, second: ir.Operation) -> int | None:
