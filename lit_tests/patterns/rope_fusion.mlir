@@ -290,6 +290,54 @@ func.func @jax_halves(%a: tensor<4x32x8xf32>, %b: tensor<4x32x8xf32>, %cos: tens
 #hsd = affine_map<(h, s, d) -> (h, s, d)>
 #sd = affine_map<(h, s, d) -> (s, d)>
 
+// The rounding joins the region, and the reshape in front of it moves behind.
+// CHECK-LABEL: @rounded
+// CHECK: flow.dispatch.region -> (tensor<4x32x2x8xf16>) {{.*}}"rope_fusion"
+// CHECK: %[[S:.*]] = arith.select
+// CHECK: %[[R:.*]] = arith.truncf %[[S]] : f32 to f16
+// CHECK: linalg.yield %[[R]]
+// CHECK: tensor.collapse_shape {{.*}} into tensor<4x32x16xf16>
+// CHECK: tensor.collapse_shape {{.*}} into tensor<128x16xf16>
+// CHECK-NOT: linalg.generic
+// CHECK: return
+func.func @rounded(%a: tensor<4x32x8xf32>, %b: tensor<4x32x8xf32>, %cos: tensor<32x8xf32>, %sin: tensor<32x8xf32>, %more: tensor<4x32x8xf32>) -> tensor<128x16xf16> {
+  %e = tensor.empty() : tensor<4x32x8xf32>
+  %ac = linalg.generic {indexing_maps = [#hsd, #sd, #hsd], iterator_types = ["parallel", "parallel", "parallel"]} ins(%a, %cos : tensor<4x32x8xf32>, tensor<32x8xf32>) outs(%e : tensor<4x32x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %o: f32):
+    %p = arith.mulf %i, %j : f32
+    linalg.yield %p : f32
+  } -> tensor<4x32x8xf32>
+  %low = linalg.generic {indexing_maps = [#hsd, #hsd, #sd, #hsd], iterator_types = ["parallel", "parallel", "parallel"]} ins(%ac, %b, %sin : tensor<4x32x8xf32>, tensor<4x32x8xf32>, tensor<32x8xf32>) outs(%e : tensor<4x32x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %k: f32, %o: f32):
+    %p = arith.mulf %j, %k : f32
+    %s = arith.subf %i, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<4x32x8xf32>
+  %high = linalg.generic {indexing_maps = [#hsd, #sd, #hsd, #sd, #hsd], iterator_types = ["parallel", "parallel", "parallel"]} ins(%b, %cos, %a, %sin : tensor<4x32x8xf32>, tensor<32x8xf32>, tensor<4x32x8xf32>, tensor<32x8xf32>) outs(%e : tensor<4x32x8xf32>) {
+  ^bb0(%i: f32, %j: f32, %k: f32, %l: f32, %o: f32):
+    %p = arith.mulf %i, %j : f32
+    %q = arith.mulf %k, %l : f32
+    %s = arith.addf %p, %q : f32
+    linalg.yield %s : f32
+  } -> tensor<4x32x8xf32>
+  %w = tensor.empty() : tensor<4x32x16xf32>
+  %i0 = tensor.insert_slice %low into %w[0, 0, 0] [4, 32, 8] [1, 1, 1] : tensor<4x32x8xf32> into tensor<4x32x16xf32>
+  %y = tensor.insert_slice %high into %i0[0, 0, 8] [4, 32, 8] [1, 1, 1] : tensor<4x32x8xf32> into tensor<4x32x16xf32>
+  %flat = tensor.collapse_shape %y [[0, 1], [2]] : tensor<4x32x16xf32> into tensor<128x16xf32>
+  %n = tensor.empty() : tensor<128x16xf16>
+  %z = linalg.generic {indexing_maps = [affine_map<(m, n) -> (m, n)>, affine_map<(m, n) -> (m, n)>], iterator_types = ["parallel", "parallel"]} ins(%flat : tensor<128x16xf32>) outs(%n : tensor<128x16xf16>) {
+  ^bb0(%p: f32, %o: f16):
+    %q = arith.truncf %p : f32 to f16
+    linalg.yield %q : f16
+  } -> tensor<128x16xf16>
+  return %z : tensor<128x16xf16>
+}
+
+// -----
+
+#hsd = affine_map<(h, s, d) -> (h, s, d)>
+#sd = affine_map<(h, s, d) -> (s, d)>
+
 // The same in bf16.
 // CHECK-LABEL: @halves_bf16
 // CHECK: %[[R:.*]] = flow.dispatch.region -> (tensor<4x32x2x8xbf16>)
