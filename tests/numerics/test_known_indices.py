@@ -44,6 +44,19 @@ def test_rows_of_few_vectors(columns):
     assert torch.equal(program(x), model(x))
 
 
+def test_one_index_for_all_lanes():
+    """The target of a cross entropy is a constant: one element of each row."""
+    x = torch.randn(206, 48, generator=torch.Generator().manual_seed(0))
+
+    def model(x):
+        return functional.cross_entropy(x, torch.full((206,), 3)), torch.relu(x[:, [5] * 20])
+
+    program = mlirfuse.compile(model, (x,), target="cpu", cache=False)
+    assert not [d for d in program.report.decisions if "FELL_BACK" in str(d.reason)]
+    for ours, right in zip(program(x), model(x), strict=True):
+        torch.testing.assert_close(ours, right)
+
+
 def test_long_rows():
     """These are a loop, whose vectors are gathered."""
     x = torch.randn(3, 2, 7000, generator=torch.Generator().manual_seed(0))

@@ -196,7 +196,7 @@ class Indexed(Pointwise):
 
     def _table(
         self, op: ir.Operation, value: ir.Value, loops: Mapping[int, Place], position: Position
-    ) -> Known | None:
+    ) -> Known | Shifted | None:
         """The indices that a value in the body of an op is, in the lanes of a known position."""
         start = position.index[-1]
         if len(self._merged) > 1 or not start.is_constant:
@@ -207,6 +207,8 @@ class Indexed(Pointwise):
         found = self._values.setdefault(op, BodyValues(op)).of(value)
         if found is None or found.size != found.shape[along[0]]:
             return None
+        if found.size == 1:
+            return Shifted(None, 0, int(found.item()))
         first = start.constant
         return Known(tuple(int(n) for n in found.reshape(-1)[first : first + self.lanes]))
 
