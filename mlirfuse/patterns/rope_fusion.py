@@ -18,11 +18,12 @@
 
 Root: the swap of halves that IREE makes of slices, negation and concatenation; or the second
 insertion of two halves that fill a tensor and are computed elementwise from the same tensors by ops
-without other users, with the rounding that alone reads the tensor, or a reshape of it. The multiplications may be users of a contraction: the swap is a second user of
-it, so they are not its epilogue. A swap in the result of a transpose (heads of a projection) reads
-the heads where they are, and the transpose vanishes; adjacent heads of one projection, queries and
-keys, rotate as one where nothing else differs. Static or dynamic leading dimensions; any
-floating-point type. Numerics: exact.
+without other users, with the rounding that alone reads the tensor, or a reshape of it. The
+multiplications may be users of a contraction: the swap is a second user of it, so they are not its
+epilogue. A swap in the result of a transpose (heads of a projection) reads the heads where they
+are, and the transpose vanishes; adjacent heads of one projection, queries and keys, rotate as one
+where nothing else differs. Static or dynamic leading dimensions; any floating-point type. Numerics:
+exact.
 Source: J. Su et al., RoFormer, 2021; MindSpore's rotary embedding.
 """
 

@@ -22,8 +22,8 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionConfig,
     ConvolutionProblem,
 )
-from mlirfuse.kernels.matmul.cost_model import copy_time, time
-from mlirfuse.kernels.matmul.heuristics import cheaper, fills_device, k_split_configs
+from mlirfuse.kernels.matmul.cost_model import copy_time, fills_device, time
+from mlirfuse.kernels.matmul.heuristics import cheaper, k_split_configs
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.kernels.matmul.tile_shapes import f32_tiles, is_lone, lone_f32_tiles

@@ -150,6 +150,11 @@ def num_ctas(problem: MatmulProblem, config: MatmulConfig) -> int:
     return -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch
 
 
+def fills_device(num_ctas: int, target: Target) -> bool:
+    """Whether CTAs occupy at least three quarters of the SMs."""
+    return 4 * num_ctas >= 3 * gpu_of(target).num_sms
+
+
 def split_size(k: int, config: MatmulConfig) -> int:
     """Elements of K of each part of a split-K, whole blocks; those of one class of rows of B."""
     rows, parts = -(-k // config.row_classes), config.k_splits // config.row_classes

@@ -85,6 +85,16 @@ class MatmulProblem(Problem):
         contiguous = contiguous and self.operand_bits == 16
         return self.weight_bits if contiguous and self.weight_bits in (4, 8) else 0
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the operands are floating-point numbers in memory, of one result."""
+        return self.operand_bits in (16, 32) and not self.prologue and self.accumulators == 1
+
+    @property
+    def splits_k(self) -> bool:
+        """Whether CTAs may have parts of K."""
+        return self.is_plain and not self.whole_rows
+
 
 def bucket_m(m: int, *, streamed: bool) -> int:
     """The M that configurations are chosen by, where near ones have the same tiles.
