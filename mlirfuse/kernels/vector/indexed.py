@@ -157,16 +157,23 @@ class Indexed(Pointwise):
         values: dict[ir.Value, str],
         position: Position,
     ) -> None:
-        """Writes an op in the body of an elementwise op; an element of a tensor is one, too.
+        """Writes an op in the body of an elementwise op.
 
         Indices are written when an op reads them other than as an index of an element.
         """
-        if op.name != "tensor.extract":
-            if op.results and ops.element_type(op.results[0]) == "index":
-                self._indices[id(values), op.results[0]] = (op, loops, position)
-            else:
-                super().apply_inner(op, loops, values, position)
-            return
+        if op.results and ops.element_type(op.results[0]) == "index":
+            self._indices[id(values), op.results[0]] = (op, loops, position)
+        else:
+            super().apply_inner(op, loops, values, position)
+
+    def element(
+        self,
+        op: ir.Operation,
+        loops: Mapping[int, Any] | Sequence[Any],
+        values: dict[ir.Value, str],
+        position: Position,
+    ) -> str:
+        """The lanes of an element of a tensor at linear, computed or known indices."""
         assert isinstance(loops, Mapping)
         known = as_indices([loops[n] for n in sorted(loops)])
         tensor, *indices = op.operands
@@ -192,7 +199,7 @@ class Indexed(Pointwise):
             return EachLane(name) if name in vectors else Named(name)
 
         places = tuple(map(place, indices))
-        values[op.results[0]] = self.vector(tensor, places, position)
+        return self.vector(tensor, places, position)
 
     def _table(
         self, op: ir.Operation, value: ir.Value, loops: Mapping[int, Place], position: Position

@@ -158,8 +158,30 @@ class Pointwise(Memory):
         if op.name == "linalg.index":
             axis = loops[op.attributes["dim"].value]
             values[op.results[0]] = self._index(axis, position)
+        elif op.name == "tensor.extract":
+            values[op.results[0]] = self.element(op, loops, values, position)
         elif op.name != "cf.assert":  # IREE checks none in a kernel
             self.apply(op, values)
+
+    def element(
+        self,
+        op: ir.Operation,
+        loops: Mapping[int, Any] | Sequence[Any],
+        values: dict[ir.Value, str],
+        position: Position,
+    ) -> str:
+        """The lanes of an element of a tensor at indices of a body, a `tensor.extract`.
+
+        Args:
+          op: the op.
+          loops: loop of the elementwise op -> its axis.
+          values: scalar of the body -> its vector.
+          position: where the vectors are.
+
+        Raises:
+          Unsupported: the kernel has no such elements.
+        """
+        raise Unsupported(op.name)
 
     def _index(self, axis: int | None, position: Position) -> str:
         """The indices of an axis in all lanes."""

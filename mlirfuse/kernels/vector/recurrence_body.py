@@ -146,17 +146,14 @@ class StepBody(Pointwise):
         cast = self.writer.value(f"arith.index_cast {place} : index to {kind}")
         return self.writer.value(f"vector.broadcast {cast} : {kind} to {self.vector_type(kind)}")
 
-    def apply_inner(
+    def element(
         self,
         op: ir.Operation,
         loops: Mapping[int, Any] | Sequence[Any],
         values: dict[ir.Value, str],
         position: Position,
-    ) -> None:
-        """Writes an op in the body of an elementwise op; see `Pointwise`."""
-        if op.name != "tensor.extract":
-            super().apply_inner(op, loops, values, position)
-            return
+    ) -> str:
+        """The lanes of an element of a tensor; see `Pointwise`."""
         tensor, *indices = op.operands
         index, read = list(position.index), list[int | None]()
         for value in indices:
@@ -170,7 +167,7 @@ class StepBody(Pointwise):
                 raise Unsupported("elements at indices that an iteration computes")
         key = (*position.key, *map(str, index[len(position.index) :]))
         moved = dataclasses.replace(position, key=key, index=tuple(index))
-        values[op.results[0]] = self.vector(tensor, tuple(read), moved)
+        return self.vector(tensor, tuple(read), moved)
 
     def _no_state(self, state: State, position: Position) -> str:
         raise Unsupported("a state before the first iteration")

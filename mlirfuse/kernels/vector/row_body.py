@@ -157,17 +157,14 @@ class RowBody(Pointwise):
         self.apply_all((o for o in body.computed if o not in skipped), values, axes, position)
         return values
 
-    def apply_inner(
+    def element(
         self,
         op: ir.Operation,
         loops: Mapping[int, Any] | Sequence[Any],
         values: dict[ir.Value, str],
         position: Position,
-    ) -> None:
-        """Writes an op in the body of an elementwise op; an element of a tensor is one, too."""
-        if op.name != "tensor.extract":
-            super().apply_inner(op, loops, values, position)
-            return
+    ) -> str:
+        """The lanes of an element of a tensor, of the row or of each column."""
         tensor, *indices = op.operands
         axes, first = dict(enumerate(loops)), self.first_merged or 0
         known: list[Index] = [None if axis is None else (0, axis) for axis in loops]
@@ -180,7 +177,7 @@ class RowBody(Pointwise):
             return self.writer.value(f"vector.extract {held}[0] : index from {kind}")
 
         places = [_place(of_scalar(value, known, named)) for value in indices]
-        values[op.results[0]] = self._gathered_row(tensor, places, position)
+        return self._gathered_row(tensor, places, position)
 
     def _gathered_row(self, tensor: ir.Value, places: Sequence[Place], position: Position) -> str:
         """The lanes of a tensor from outside, whose columns, if it has any, are contiguous."""
