@@ -26,7 +26,7 @@ from mlirfuse.builders.softmax_builder import Tiles, form_softmax
 from mlirfuse.core import FusionPass, Match, NoMatch, Numerics, PassContext, Reason
 from mlirfuse.structured.expr.expressions import start, type_of
 from mlirfuse.structured.expr.nodes import Const, Element, Expr
-from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 from mlirfuse.structured.recognize.row_softmax import (
     Body,
     RowSoftmax,
@@ -135,8 +135,19 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
     tiles = None
     if ctx.target.cpu_tiles is not None and columns is not None:
         tiles = tiles_of(columns, ctx.target.cpu_tiles, single=not rows)
+        if _has_epilogue(match.root, ctx) and not tiles.keeps_power:
+            # In lanes the result is in whole columns all the same, which no epilogue can join.
+            tiles = dataclasses.replace(tiles, lanes=False)
     skips = ctx.target.name in MAX_SKIPS_NAN
     return form_softmax(found, match.ops, tiles, max_skips_nan=skips)
+
+
+def _has_epilogue(root: ir.Operation, ctx: PassContext) -> bool:
+    """Whether a kernel for a CPU takes a softmax of static sizes with ops behind it."""
+    if not ctx.target.vector_kernels or None in ops.shape(root.results[0]):
+        return False
+    users = ops.users_through_reshapes(root.results[0])
+    return any(map(fusable_neighbors.is_free_elementwise, users))
 
 
 def tiles_of(columns: int, sizes: CpuTiles, *, single: bool = False) -> Tiles:

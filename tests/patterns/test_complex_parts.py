@@ -2,8 +2,6 @@
 
 import pytest
 
-from mlirfuse.patterns import complex_parts_rewrite
-
 torch = pytest.importorskip("torch")
 import mlirfuse  # noqa: E402
 
