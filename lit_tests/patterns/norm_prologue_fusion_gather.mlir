@@ -1,6 +1,7 @@
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rms_norm_fusion,softmax_fusion,gather_fusion,axis_reduction_fusion,norm_prologue_fusion --target=cuda:sm_90 | FileCheck %s
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rms_norm_fusion,softmax_fusion,gather_fusion,reduction_fusion,norm_prologue_fusion --target=cpu | FileCheck %s --check-prefixes=CHECK,CPU
 // RUN: %mlirfuse-opt %s --split-input-file --pipeline=rms_norm_fusion,softmax_fusion,gather_fusion,reduction_fusion,norm_prologue_fusion --target=vulkan | FileCheck %s --check-prefix=ALONE
+// RUN: %mlirfuse-opt %s --split-input-file --pipeline=rms_norm_fusion,softmax_fusion,gather_fusion,reduction_fusion,norm_prologue_fusion --target=cpu --disable-feature=kernels | FileCheck %s --check-prefix=ALONE
 
 #row = affine_map<(d0, d1) -> (d0)>
 #all = affine_map<(d0, d1) -> (d0, d1)>

@@ -12,8 +12,8 @@
 Root: an elementwise op that takes the real or the imaginary part of each number, of a bitcast or of
 any other tensor; or the bitcast of numbers that are created of two parts. Importers compute with
 parts: a rotary embedding by complex numbers, `view_as_real(view_as_complex(x) * freqs)`, has no
-complex number left and is one kernel. Kernels have no complex elements, so this is for CPUs, and
-for GPUs with kernels. Static sizes, complex numbers of f32. Numerics: exact.
+complex number left and is one kernel. Kernels have no complex elements, so this is for CPUs and
+GPUs with kernels. Static sizes, complex numbers of f32. Numerics: exact.
 Source: mlirfuse.
 """
 
@@ -34,7 +34,8 @@ _PARTS = {"complex.re": 0, "complex.im": 1}
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     """Finds a part that is taken, or the bitcast of two."""
-    if ops.in_region(root) or not (triton_compiler.supports(ctx.target) or ctx.target.cpu):
+    has_kernels = triton_compiler.supports(ctx.target) or ctx.target.vector_kernels
+    if ops.in_region(root) or not has_kernels:
         return None
     if None in ops.shape(root.results[0]):
         return NoMatch(Reason.DYNAMIC_SHAPE, "complex numbers of unknown count")

@@ -26,7 +26,7 @@ def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
     """
     if triton_compiler.supports(target):
         return norm_prologues.find(region, target, gathers=True)
-    if target.cpu is not None:
+    if target.vector_kernels and target.cpu is not None:
         found = norm_prologues.find(region, target, gathers=True)
         if isinstance(found, Extension) and _gathers_in_kernel(region, found, target.cpu):
             return found
