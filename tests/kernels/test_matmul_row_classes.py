@@ -9,7 +9,7 @@ from iree.compiler import ir
 from helpers.kernel_runner import needs_triton
 from helpers.matmul_plans import HOPPER, check_biased, linear, plan
 from mlirfuse.kernels import triton_compiler
-from mlirfuse.kernels.matmul import cost_model, heuristics, selection
+from mlirfuse.kernels.matmul import cost_model, few_rows, heuristics, selection
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem
 
 LOADS = ("cp.async.cg.shared.global", r"ld.global.[bu]16", r"cp.async.ca.shared.global")
@@ -117,7 +117,7 @@ def test_classes_where_rows_are_few(problem, classes):
 def test_more_rows_wait_for_narrow_loads_in_many_ctas(problem, block_m, splits):
     """A copy of B would take longer."""
     found = heuristics.default_config(problem, HOPPER)
-    expected = dataclasses.replace(heuristics.ALONE_TILE, block_m=block_m, k_splits=splits)
+    expected = dataclasses.replace(few_rows.ALONE_TILE, block_m=block_m, k_splits=splits)
     assert found == expected
     for other in ({"m": 100}, {"n": problem.n + 1}, {"k": 600}, {"operand_bits": 32}):
         found = heuristics.default_config(dataclasses.replace(problem, **other), HOPPER)

@@ -11,7 +11,7 @@ from helpers.matmul_plans import linear, plan
 from mlirfuse import targets
 from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.matmul import cost_model, heuristics, selection, tile_shapes
+from mlirfuse.kernels.matmul import cost_model, few_rows, heuristics, selection, tile_shapes
 from mlirfuse.kernels.matmul.family import MATMUL
 from mlirfuse.kernels.matmul.problem import MatmulConfig, MatmulProblem, bucket_m
 from mlirfuse.kernels.matmul.selection import choose_config
@@ -105,11 +105,11 @@ def test_long_rows_of_b_are_parts_of_k_for_warpgroups():
 def test_few_rows_times_long_ones_have_whole_lines_and_parts_of_k(sizes, bits, splits):
     problem = MatmulProblem(*sizes, 1, operand_bits=bits, b_k_contiguous=False)
     found = heuristics.default_config(problem, HOPPER)
-    assert found == dataclasses.replace(heuristics.WIDE_TILE, k_splits=splits)
+    assert found == dataclasses.replace(few_rows.WIDE_TILE, k_splits=splits)
     odd = heuristics.default_config(dataclasses.replace(problem, n=problem.n + 1), HOPPER)
     narrow = (odd.block_n, odd.block_k) == (
-        heuristics.NARROW_TILE.block_n,
-        heuristics.NARROW_TILE.block_k,
+        few_rows.NARROW_TILE.block_n,
+        few_rows.NARROW_TILE.block_k,
     )
     assert narrow == (bits == 32 and odd.row_classes == 1)
     assert (odd.row_classes > 1) == (bits == 16 or sizes[2] > 10000)
@@ -326,8 +326,8 @@ def test_gemvs_of_more_than_two_blocks_have_lighter_ctas(n, k, bits, loops):
     problem = MatmulProblem(m=1, n=n, k=k, batch=1, operand_bits=bits)
     config = heuristics.default_config(problem, HOPPER)
     assert config.block_m == 1
-    assert (config == heuristics.GEMV_LOOP) == loops
-    assert config.block_k * bits <= heuristics.GEMV_ROW_BYTES * 8
+    assert (config == few_rows.GEMV_LOOP) == loops
+    assert config.block_k * bits <= few_rows.GEMV_ROW_BYTES * 8
 
 
 @pytest.mark.parametrize(
