@@ -69,6 +69,11 @@ def as_indices(places: Sequence[Place]) -> list[Index]:
     return found
 
 
+def as_place(index: Index) -> Place:
+    """An index in axes of group 0 as a place."""
+    return index[1] if isinstance(index, tuple) else index
+
+
 MAX_I32 = (1 << 31) - 1
 """The largest index that is an i32."""
 
@@ -144,7 +149,7 @@ class Indexed(Pointwise):
 
     def place(self, index: Index) -> Any:
         """An index in axes of the kernel, all of group 0, as a place."""
-        return index if index is None or isinstance(index, Shifted | Named) else index[1]
+        return as_place(index)
 
     def computes(self, op: ir.Operation) -> bool:
         """Whether the kernel computes the results of an op."""
@@ -185,8 +190,7 @@ class Indexed(Pointwise):
             if not axes_of(value, loops).isdisjoint(self._merged):
                 vectors.add(vector)
                 return vector
-            kind = self.vector_type("index")
-            return self.writer.value(f"vector.extract {vector}[0] : index from {kind}")
+            return self.of_first_lane(vector, "index")
 
         def place(value: ir.Value) -> Any:
             try:

@@ -104,6 +104,11 @@ class Memory:
         text = ", ".join(map(str, indices))
         return self.writer.constant(f"dense<[{text}]>", self.vector_type("index"))
 
+    def of_first_lane(self, vector: str, element: str) -> str:
+        """The element of the first lane."""
+        kind = self.vector_type(element)
+        return self.writer.value(f"vector.extract {vector}[0] : {element} from {kind}")
+
     def lane_numbers(self, element: str = "index") -> str:
         """The numbers of the lanes, from 0."""
         numbers = ", ".join(map(str, range(self.lanes)))
@@ -151,8 +156,7 @@ class Memory:
             return self.spaced(buffer, kind, at, step)
         if not self.gathers:
             raise NotContiguous("an operand whose channels are not contiguous")
-        numbers = ", ".join(str(lane * step) for lane in range(self.lanes))
-        offsets = self.writer.constant(f"dense<[{numbers}]>", self.vector_type("index"))
+        offsets = self.constant_indices([lane * step for lane in range(self.lanes)])
         return self.gathered(buffer, kind, at, offsets, mask)
 
     def spaced(self, buffer: str, kind: ir.Type, at: Linear, step: int) -> str:
@@ -253,8 +257,7 @@ class Memory:
     def store_first(self, buffer: str, kind: ir.Type, vector: str, at: Linear) -> None:
         """Stores the first lane."""
         element = ops.type_element(kind)
-        held = self.vector_type(element)
-        scalar = self.writer.value(f"vector.extract {vector}[0] : {element} from {held}")
+        scalar = self.of_first_lane(vector, element)
         if element == "i1":
             scalar = self.writer.value(f"arith.extui {scalar} : i1 to i8")
         self.writer.line(

@@ -15,7 +15,7 @@ from iree.compiler import ir
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.indices import Index, Shifted, of_scalar
 from mlirfuse.kernels.codegen.iteration_space import Axis
-from mlirfuse.kernels.vector.indexed import Place, axes_of, place_index
+from mlirfuse.kernels.vector.indexed import Place, as_place, axes_of, place_index
 from mlirfuse.kernels.vector.pointwise import Axes, Pointwise, Position
 from mlirfuse.kernels.vector.row_analysis import ROW, RowAnalysis
 from mlirfuse.kernels.vector.row_schedule import Home, has_columns, result_axes
@@ -36,11 +36,6 @@ class Stack:
     name: str
     kind: str
     stride: int
-
-
-def _place(index: Index) -> Place:
-    """An index in axes of group 0 as a place."""
-    return index[1] if isinstance(index, tuple) else index
 
 
 class RowBody(Pointwise):
@@ -172,11 +167,9 @@ class RowBody(Pointwise):
         def named(value: ir.Value) -> str:
             if any(a is not None and a >= first for a in axes_of(value, axes)):
                 raise Unsupported("an index that is computed for each column")
-            kind = self.vector_type("index")
-            held = self.scalar(value, values)
-            return self.writer.value(f"vector.extract {held}[0] : index from {kind}")
+            return self.of_first_lane(self.scalar(value, values), "index")
 
-        places = [_place(of_scalar(value, known, named)) for value in indices]
+        places = [as_place(of_scalar(value, known, named)) for value in indices]
         return self._gathered_row(tensor, places, position)
 
     def _gathered_row(self, tensor: ir.Value, places: Sequence[Place], position: Position) -> str:

@@ -273,8 +273,7 @@ class ScatterKernel:
         body.forget()
         vector = body.vector(value, places, space.position(body, outer, Linear()))
         body.forget()
-        kind = ops.element_type(value)
-        return self.writer.value(f"vector.extract {vector}[0] : {kind} from vector<1x{kind}>")
+        return body.of_first_lane(vector, ops.element_type(value))
 
     def _number(self, outer: Sequence[Linear]) -> Linear:
         """The number of a window among all."""
