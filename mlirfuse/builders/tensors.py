@@ -136,7 +136,8 @@ def body_of(op: ir.Operation, captured: Mapping[ir.Value, ir.Value] | None = Non
 
     Args:
       op: the op.
-      captured: for values from outside that the body uses, those to use in their place.
+      captured: for values from outside that the body uses, or indices of loops that it reads,
+        those to use in their place.
     """
 
     def build(arguments: list[ir.Value]) -> list[ir.Value]:
@@ -144,6 +145,8 @@ def body_of(op: ir.Operation, captured: Mapping[ir.Value, ir.Value] | None = Non
         copies = {**(captured or {}), **dict(zip(block.arguments, arguments, strict=True))}
         *computed, terminator = [o.operation for o in block.operations]
         for old in computed:
+            if any(result in copies for result in old.results):
+                continue
             new = old.clone(ir.InsertionPoint.current).operation
             for i, value in enumerate(new.operands):
                 if value in copies:
@@ -375,6 +378,12 @@ def loop_index(loop: int) -> ir.Value:
     return ir.Operation.create(
         "linalg.index", results=[ir.IndexType.get()], attributes={"dim": number}
     ).results[0]
+
+
+def extract(tensor: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+    """The element of a tensor at computed indices, one for each dimension."""
+    element = ir.RankedTensorType(tensor.type).element_type
+    return ir.Operation.create("tensor.extract", [element], [tensor, *indices]).results[0]
 
 
 def scalar(name: str, operands: list[ir.Value], kind: str, predicate: str = "") -> ir.Value:

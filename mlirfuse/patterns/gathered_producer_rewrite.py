@@ -274,9 +274,8 @@ def _built(
     loops = _loops(extract, element)
     if loops is not None:
         return known[element.value, loops]
-    kind = ir.RankedTensorType(element.value.type).element_type
     indices = [extract.operands[1 + number] for number in element.indices]
-    return ir.Operation.create(_EXTRACT, [kind], [element.value, *indices]).results[0]
+    return builders.extract(element.value, indices)
 
 
 def _loops(extract: ir.Operation, element: _Element) -> tuple[int, ...] | None:

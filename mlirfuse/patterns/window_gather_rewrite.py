@@ -13,8 +13,6 @@ Source: mlirfuse.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from iree.compiler import ir
 
 from mlirfuse import builders
@@ -57,7 +55,10 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 
     def body(arguments: list[ir.Value]) -> list[ir.Value]:
         given = dict(zip(kept, arguments, strict=False))
-        read = [given[n] if n in given else _element(v, windows[n]) for n, v in enumerate(inputs)]
+        read = [
+            given[n] if n in given else builders.extract(v, [_computed(i) for i in windows[n]])
+            for n, v in enumerate(inputs)
+        ]
         return compute([*read, *arguments[len(kept) :]])
 
     with ir.InsertionPoint(op), op.location:
@@ -68,15 +69,6 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         old.replace_all_uses_with(result)
     op.erase()
     return new
-
-
-def _element(tensor: ir.Value, index: Sequence[ops.LinearIndex]) -> ir.Value:
-    """The element of a tensor at an index that is linear in the loops."""
-    return ir.Operation.create(
-        "tensor.extract",
-        results=[ir.RankedTensorType(tensor.type).element_type],
-        operands=[tensor, *map(_computed, index)],
-    ).results[0]
 
 
 def _computed(index: ops.LinearIndex) -> ir.Value:

@@ -32,11 +32,14 @@ DEFAULT: tuple[str, ...] = (
     "loop_unrolling_rewrite",
     # Before a group takes a window.
     "window_order_rewrite",
+    # Before anything groups the pooling or its neighbors.
+    "pooling_slices_rewrite",
     # Before anything asks whether the kernels can compute its maps.
     "window_gather_rewrite",
     # Before anything counts the operands of a gather.
     "index_arithmetic_rewrite",
-    # Before anything groups the ops that compute what it reads.
+    # Before anything groups the ops that compute what a gather reads.
+    "nested_gather_rewrite",
     "gathered_producer_rewrite",
     # With the feature `kernels`, before anything groups the neighbors of its casts.
     "scatter_widening_rewrite",

@@ -258,7 +258,8 @@ def test_offsets_of_more_than_31_bits(axes, wide):
 @needs_triton
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("largest", [True, False])
-def test_first_index(interpreter, strategy, axis, largest):
+@pytest.mark.parametrize("kind", ["f32", "i32"])
+def test_first_index(interpreter, strategy, axis, largest, kind):
     """The value and the first index of the largest or smallest element; a NaN comes first."""
     shape = (6, 40, 7)
     kept = tuple(n for n in range(3) if n != axis)
@@ -268,13 +269,19 @@ def test_first_index(interpreter, strategy, axis, largest):
     written = ", ".join(f"d{n}" for n in kept)
     full = "affine_map<(d0, d1, d2) -> (d0, d1, d2)>"
     rows = f"affine_map<(d0, d1, d2) -> ({written})>"
+    last, first, index = {
+        "f32": ("0x7F800000", "minimumf", "arith.sitofp %m : i32 to f32"),
+        "i32": ("2147483647", "minsi", "arith.addi %m, %zero : i32"),
+    }[kind]
     text = f"""
-func.func @main(%x: tensor<6x40x7xf32>) -> (tensor<{out}xf32>, tensor<{out}xf32>) {{
+func.func @main(%x: tensor<6x40x7xf32>) -> (tensor<{out}xf32>, tensor<{out}x{kind}>) {{
   %low = arith.constant {init} : f32
-  %inf = arith.constant 0x7F800000 : f32
+  %inf = arith.constant {last} : {kind}
+  %zero = arith.constant 0 : i32
   %e = tensor.empty() : tensor<{out}xf32>
   %f = linalg.fill ins(%low : f32) outs(%e : tensor<{out}xf32>) -> tensor<{out}xf32>
-  %g = linalg.fill ins(%inf : f32) outs(%e : tensor<{out}xf32>) -> tensor<{out}xf32>
+  %p = tensor.empty() : tensor<{out}x{kind}>
+  %g = linalg.fill ins(%inf : {kind}) outs(%p : tensor<{out}x{kind}>) -> tensor<{out}x{kind}>
   %v = linalg.generic {{indexing_maps = [{full}, {rows}], iterator_types = [{kinds}]}}
       ins(%x : tensor<6x40x7xf32>) outs(%f : tensor<{out}xf32>) {{
   ^bb0(%a: f32, %o: f32):
@@ -282,19 +289,19 @@ func.func @main(%x: tensor<6x40x7xf32>) -> (tensor<{out}xf32>, tensor<{out}xf32>
     linalg.yield %r : f32
   }} -> tensor<{out}xf32>
   %i = linalg.generic {{indexing_maps = [{full}, {rows}, {rows}], iterator_types = [{kinds}]}}
-      ins(%x, %v : tensor<6x40x7xf32>, tensor<{out}xf32>) outs(%g : tensor<{out}xf32>) {{
-  ^bb0(%a: f32, %b: f32, %o: f32):
+      ins(%x, %v : tensor<6x40x7xf32>, tensor<{out}xf32>) outs(%g : tensor<{out}x{kind}>) {{
+  ^bb0(%a: f32, %b: f32, %o: {kind}):
     %n = linalg.index {axis} : index
     %m = arith.index_cast %n : index to i32
-    %k = arith.sitofp %m : i32 to f32
+    %k = {index}
     %h = arith.cmpf oeq, %a, %b : f32
     %u = arith.cmpf une, %a, %a : f32
     %t = arith.ori %h, %u : i1
-    %s = arith.select %t, %k, %inf : f32
-    %r = arith.minimumf %s, %o : f32
-    linalg.yield %r : f32
-  }} -> tensor<{out}xf32>
-  return %v, %i : tensor<{out}xf32>, tensor<{out}xf32>
+    %s = arith.select %t, %k, %inf : {kind}
+    %r = arith.{first} %s, %o : {kind}
+    linalg.yield %r : {kind}
+  }} -> tensor<{out}x{kind}>
+  return %v, %i : tensor<{out}xf32>, tensor<{out}x{kind}>
 }}"""
     array = np.round(draw(shape, "f32") * 2)
     array[2, 3, 4] = array[4, 30, 1] = np.nan

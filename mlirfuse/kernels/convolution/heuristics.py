@@ -23,7 +23,7 @@ from mlirfuse.kernels.convolution.problem import (
     ConvolutionProblem,
 )
 from mlirfuse.kernels.matmul.cost_model import copy_time, fills_device, time
-from mlirfuse.kernels.matmul.heuristics import cheaper, k_split_configs
+from mlirfuse.kernels.matmul.heuristics import cheaper, cheaper_by, k_split_configs
 from mlirfuse.kernels.matmul.problem import MatmulProblem
 from mlirfuse.kernels.matmul.search_space import persistent_configs
 from mlirfuse.kernels.matmul.tile_shapes import f32_tiles, is_lone, lone_f32_tiles
@@ -105,7 +105,6 @@ def default_config(
         return _direct_config(problem, target)
     target = _with_own_precision(problem, target)
     gemm = as_matmul(problem)
-    gemm = dataclasses.replace(gemm, k=-(-gemm.k // classes))
     tiles = [
         _tile(*tile, block_k, problem, target)
         for tile in _default_tiles(problem, target)
@@ -114,12 +113,20 @@ def default_config(
     if problem.operand_bits == 16:
         filling = [tile for tile in tiles if fills_device(num_ctas(problem, tile), target)]
         tiles = filling[:1] or tiles
-    found = min(tiles, key=lambda config: time(config, gemm, target))
     smallest = min(tiles, key=lambda tile: tile.block_m * tile.block_n)
+    gemms = {tile.block_k: as_matmul(problem, tile.block_k) for tile in tiles}
+    gemms = {size: dataclasses.replace(one, k=-(-one.k // classes)) for size, one in gemms.items()}
+
+    def modelled(config: ConvolutionConfig) -> float:
+        return time(config, gemms[config.block_k], target)
+
     splits = [
-        split for tile in tiles for split in k_split_configs(tile, gemm, target, smallest=smallest)
+        split
+        for tile in tiles
+        for split in k_split_configs(tile, gemms[tile.block_k], target, smallest=smallest)
     ]
-    return _copying(cheaper(found, splits, gemm, target), problem, target)
+    found = cheaper_by(modelled, min(tiles, key=modelled), splits, problem.operand_bits)
+    return _copying(found, problem, target)
 
 
 def _default_tiles(problem: ConvolutionProblem, target: Target) -> Iterator[tuple[int, int, int]]:
@@ -180,9 +187,14 @@ def _copying(
     return cheaper(config, copying, as_matmul(problem), target)
 
 
-def as_matmul(problem: ConvolutionProblem) -> MatmulProblem:
-    """The implicit GEMM, whose time is modelled; rows of K are aligned as a pixel's are."""
-    block_k = _block_k(problem)
+def as_matmul(problem: ConvolutionProblem, block_k: int = 0) -> MatmulProblem:
+    """The implicit GEMM, whose time is modelled; rows of K are aligned as a pixel's are.
+
+    Args:
+      problem: the convolution.
+      block_k: K of a block, of which the last one of each tap is masked; 0 for the best of them.
+    """
+    block_k = block_k or _block_k(problem)
     packed = problem.in_channels < PACKED_CHANNELS
     span = problem.in_channels * (problem.taps if packed else 1)
     blocks = -(-span // block_k) * (1 if packed else problem.taps)

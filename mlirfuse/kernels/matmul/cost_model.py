@@ -49,22 +49,22 @@ On an H200 an element of K of a tile of 64x64, 64x128, 128x128 and 128x256 f16 t
 and 14 ns, which is 12, 19, 33 and 54 thousand by the model. Narrower loads cost more by their
 number: blocks of 128x256 tiles of bf16 with K = 4707 took 17000 clocks, where it says 14000."""
 
-LATENCY_OF_F32 = 920_000
+BLOCK_LATENCY = 920_000
 """Multiply-adds of f16 of an SM in 450 clocks: a load from L2, a barrier, and the first product. On
 an H200 a convolution of 216 pixels, 128 channels and K of 297 took 14.5 us in tiles of 32x32 with
 blocks of 16 and two warps, 7.6 and 6.6 us in those of 16x32 with blocks of 32 and 64 and four. The
 parts of B are written to shared memory in between for warpgroups: 64x4032x770 took 24.4 us in tiles
 of 64x32, and 16.7 in those of 32x64 that warps compute."""
 
-WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23, LATENCY_OF_F32, by_warps=True)
+WARPS_OF_F32 = Rates(1.2, 220, 190, 0.27, 0.17, 1.23, BLOCK_LATENCY, by_warps=True)
 """The costs of f32 where warps compute the products of TF32 from registers.
 
 Fitted to 88 times of 12 problems on an H100; the root mean square of the error is a factor of 1.21.
 The fit cannot tell the loads of elements from their split into parts."""
 
 WARPGROUPS_OF_F32 = {
-    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24, 2 * LATENCY_OF_F32),
-    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26, 2 * LATENCY_OF_F32),
+    True: Rates(3.8, 84, 86, 0.36, 8.0, 1.24, 2 * BLOCK_LATENCY),
+    False: Rates(2.8, 224, 204, 0.11, 2.7, 1.26, 2 * BLOCK_LATENCY),
 }
 """Whether B is loaded along K -> the costs of f32 where warpgroups compute the products: with parts
 of TF32 (14 times, a factor of 1.07) and of bf16 (77 times, 1.13). Narrow loads of a B that is

@@ -8,7 +8,7 @@ shared memory.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from mlirfuse.kernels.codegen.dot_precision import uses_warpgroups
@@ -195,10 +195,16 @@ def dot_config(problem: MatmulProblem, target: Target, *, whole: bool = False) -
 
 def cheaper(config: C, others: Iterable[C], problem: MatmulProblem, target: Target) -> C:
     """A configuration, or the best of others with one more kernel if that saves `MIN_SAVED`."""
-    best = min(others, key=lambda c: time(c, problem, target), default=config)
-    saved = MIN_SAVED_OF_16 if problem.operand_bits == 16 else MIN_SAVED
-    saves = time(best, problem, target) <= time(config, problem, target) * (1 - saved)
-    return best if saves else config
+    return cheaper_by(lambda c: time(c, problem, target), config, others, problem.operand_bits)
+
+
+def cheaper_by(
+    modelled: Callable[[C], float], config: C, others: Iterable[C], operand_bits: int
+) -> C:
+    """The same by a time of each configuration."""
+    best = min(others, key=modelled, default=config)
+    saved = MIN_SAVED_OF_16 if operand_bits == 16 else MIN_SAVED
+    return best if modelled(best) <= modelled(config) * (1 - saved) else config
 
 
 def _small_m_configs(problem: MatmulProblem, target: Target) -> list[MatmulConfig]:

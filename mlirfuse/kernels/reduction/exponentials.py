@@ -63,9 +63,9 @@ class Exponentials:
         return Exponentials(highest, self._sum(writer, _difference(self.highest, highest)))
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The names that splits store."""
-        return self.highest, self.total
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The names that splits store, and their types."""
+        return tuple((name, "tl.float32") for name in (self.highest, self.total))
 
     def _sum(self, writer: Writer, gap: str) -> str:
         return writer.name(f"tl.sum({self.total} * tl.exp({gap}), 1, keep_dims=True)")

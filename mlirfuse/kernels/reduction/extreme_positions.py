@@ -20,15 +20,19 @@ from collections.abc import Sequence
 
 from iree.compiler import ir
 
-from mlirfuse.kernels.codegen.combiners import COMBINERS, INFINITY, Combiner, neutral_tile
+from mlirfuse.kernels.codegen.combiners import COMBINERS, Combiner, neutral_tile
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
 from mlirfuse.kernels.reduction.body_values import BodyValue, body_value, value_of_rows
 from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.ir import ops
 
-FIRST = COMBINERS["arith.minimumf"]
-"""How positions are combined."""
+_FIRST = {
+    "f32": COMBINERS["arith.minimumf"],
+    "i32": COMBINERS["arith.minsi"],
+    "i64": COMBINERS["arith.minsi"],
+}
+"""Element type of positions -> how they are combined. Those of f32 are of up to 2^24 columns."""
 
 _FLOATS = frozenset({"f16", "bf16", "f32"})
 
@@ -40,14 +44,21 @@ class ExtremePosition:
     Attributes:
       value: the values.
       center: the extreme of the row, a reduction of the same values.
-      position: the positions of the values, in f32.
+      position: the positions of the values.
       combiner: how the extreme is found.
+      element: element type of the positions.
     """
 
     value: BodyValue
     center: BodyValue
     position: BodyValue
     combiner: Combiner
+    element: str
+
+    @property
+    def first(self) -> Combiner:
+        """How positions are combined."""
+        return _FIRST[self.element]
 
     @property
     def squared(self) -> bool:
@@ -64,13 +75,15 @@ def extreme_position(analysis: ReductionAnalysis, op: ir.Operation) -> ExtremePo
     """Reads a reduction as such a position; None for another one."""
     reduction = analysis.reductions[op]
     chosen = ops.defining_op(reduction.term)
-    if reduction.combiner is not FIRST or ops.element_type(op.results[0]) != "f32":
+    kind = ops.element_type(op.results[0])
+    first = _FIRST.get(kind)
+    if first is None or reduction.combiner is not first:
         return None
     if chosen is None or chosen.name != "arith.select":
         return None
     condition, at, other = chosen.operands
     compared = _compared(condition)
-    if compared is None or ops.constant(other) != INFINITY:
+    if compared is None or ops.constant(other) != first.neutral_number(kind):
         return None
     element, extreme = compared
     value, position = body_value(op, element), body_value(op, at)
@@ -78,7 +91,7 @@ def extreme_position(analysis: ReductionAnalysis, op: ir.Operation) -> ExtremePo
     if value is None or position is None or center is None:
         return None
     combiner = _combiner(analysis, value, center)
-    return None if combiner is None else ExtremePosition(value, center, position, combiner)
+    return None if combiner is None else ExtremePosition(value, center, position, combiner, kind)
 
 
 def _compared(condition: ir.Value) -> tuple[ir.Value, ir.Value] | None:
@@ -123,17 +136,19 @@ def _axes(analysis: ReductionAnalysis, found: BodyValue) -> list[object]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Positions:
-    """The extremes of parts of rows, as names or expressions of a kernel: tiles of f32.
+    """The extremes of parts of rows, as names or expressions of a kernel: tiles.
 
     Attributes:
       extreme: largest or smallest value of each part.
-      first: its position; infinity for none.
+      first: its position; the largest number for none.
       combiner: how extremes are found.
+      element: element type of the positions.
     """
 
     extreme: str
     first: str
     combiner: Combiner
+    element: str
 
     def add(self, writer: Writer, value: str, position: str, mask: str) -> None:
         """Adds one value to each part.
@@ -145,7 +160,7 @@ class Positions:
           mask: the parts that a value is added to; empty for all.
         """
         value = writer.name(f"{value}.to(tl.float32)")
-        neutral = neutral_tile(FIRST, "f32")
+        neutral = neutral_tile(_FIRST[self.element], self.element)
         new = self.combiner.pair.format(self.extreme, value)
         if mask:
             new = f"tl.where({mask}, {new}, {self.extreme})"
@@ -159,25 +174,28 @@ class Positions:
     def around(self, writer: Writer, center: str) -> str:
         """The first position of a row's extreme, a number for each row."""
         has = f"({self.extreme} == {center}) | ({self.extreme} != {self.extreme})"
-        found = f"tl.where({has}, {self.first}, {neutral_tile(FIRST, 'f32')})"
-        return writer.name(FIRST.tile.format(found))
+        first = _FIRST[self.element]
+        found = f"tl.where({has}, {self.first}, {neutral_tile(first, self.element)})"
+        return writer.name(first.tile.format(found))
 
     def whole(self, writer: Writer) -> Positions:
         """The extremes of all parts together."""
         extreme = writer.name(self.combiner.tile.format(self.extreme))
-        return Positions(extreme, self.around(writer, extreme), self.combiner)
+        return Positions(extreme, self.around(writer, extreme), self.combiner, self.element)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The names that splits store."""
-        return self.extreme, self.first
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The names that splits store, and their types."""
+        kind = _FIRST[self.element].accumulator(self.element)
+        return (self.extreme, "tl.float32"), (self.first, kind)
 
 
-def no_positions(writer: Writer, shape: Sequence[int], combiner: Combiner) -> Positions:
+def no_positions(writer: Writer, shape: Sequence[int], found: ExtremePosition) -> Positions:
     """The extremes of parts without values, in a tile of this shape."""
     text = f"{[*shape]}"
     return Positions(
-        writer.name(neutral_tile(combiner, "f32", text)),
-        writer.name(neutral_tile(FIRST, "f32", text)),
-        combiner,
+        writer.name(neutral_tile(found.combiner, "f32", text)),
+        writer.name(neutral_tile(found.first, found.element, text)),
+        found.combiner,
+        found.element,
     )

@@ -215,8 +215,8 @@ def _partial(
         if op in accumulators:
             store(accumulators[op], analysis.accumulator(op))
             continue
-        for name in kernel.whole(op).fields:
-            store(name, "tl.float32")
+        for name, kind in kernel.whole(op).fields:
+            store(name, kind)
     for number in range(1, level):
         for op in levels.reductions(number):
             store(kernel.combined[op], analysis.accumulator(op), once=True)

@@ -201,7 +201,7 @@ class LoopedKernel:
         shifts = self._shifts({op: found for op, found in centered.items() if found.squared})
         for op, found in centered.items():
             if isinstance(found, ExtremePosition):
-                self.parts[op] = no_positions(self.writer, shape, found.combiner)
+                self.parts[op] = no_positions(self.writer, shape, found)
             elif found.squared:
                 self.parts[op] = no_moments(self.writer, shape, shifts[op])
             else:

@@ -68,9 +68,9 @@ class Moments:
         return Moments(mean, self._squares(writer, f"(-{mean})"), self.shift)
 
     @property
-    def fields(self) -> tuple[str, ...]:
-        """The names that splits store."""
-        return self.mean, self.squares, self.shift
+    def fields(self) -> tuple[tuple[str, str], ...]:
+        """The names that splits store, and their types."""
+        return tuple((name, "tl.float32") for name in (self.mean, self.squares, self.shift))
 
     def _squares(self, writer: Writer, offset: str) -> str:
         """The sum of squares around the point of which the shift is so far away."""

@@ -9,7 +9,7 @@ from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.codegen.writer import Writer
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis
 from mlirfuse.kernels.reduction.exponentials import Exponentials
-from mlirfuse.kernels.reduction.extreme_positions import FIRST, ExtremePosition, Positions
+from mlirfuse.kernels.reduction.extreme_positions import ExtremePosition, Positions
 from mlirfuse.kernels.reduction.moments import Moments
 from mlirfuse.kernels.reduction.passes_over_columns import Centered
 
@@ -83,7 +83,8 @@ class PartialResults:
         """The accumulators of a sum around a value of rows, or of its position."""
         if isinstance(found, ExtremePosition):
             extreme = self.parts(found.combiner, "f32")
-            return Positions(extreme, self.parts(FIRST, "f32"), found.combiner)
+            first = self.parts(found.first, found.element)
+            return Positions(extreme, first, found.combiner, found.element)
         if not found.squared:
             highest = self.parts(_MAXIMUM, "f32")
             return Exponentials(highest, self.parts(_SUM, "f32"))

@@ -17,6 +17,7 @@ from mlirfuse.builders.angles import is_angle_function
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.vector import movement
 from mlirfuse.kernels.vector.executable import VectorKernel
+from mlirfuse.kernels.vector.joined import SLICE
 from mlirfuse.kernels.vector.workgroups import MIN_BLOCK_BYTES, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import SPECIAL_OPERATIONS
 from mlirfuse.structured.ir import ops, slices
@@ -40,7 +41,7 @@ def plan_group(
     """
     if not device.has_fma or not all(map(ops.is_elementwise, group)):
         return None
-    if not any(map(is_angle_function, _scalar_ops(group))):
+    if not any(map(is_angle_function, _scalar_ops(group))) and not _reads_at_distances(group):
         refusal = _too_small(group, results)
         if refusal is not None:
             return refusal
@@ -57,6 +58,14 @@ def _scalar_ops(group: Sequence[ir.Operation]) -> list[ir.Operation]:
     return [
         inner.operation for op in group if ops.is_generic(op) for inner in ops.body(op).operations
     ]
+
+
+def _reads_at_distances(group: Sequence[ir.Operation]) -> bool:
+    """Whether ops read a slice with strides, whose elements IREE takes one by one."""
+    producers = [owner for op in group for _, owner in ops.operand_producers(op)]
+    return any(
+        op is not None and op.name == SLICE and not ops.has_unit_strides(op) for op in producers
+    )
 
 
 def _too_small(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> NoMatch | None:

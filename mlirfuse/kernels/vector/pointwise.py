@@ -293,7 +293,8 @@ class Pointwise(Memory):
     def _load_slice(self, value: ir.Value, axes: Axes, position: Position) -> str:
         """The lanes of a slice in the tensor that it is cut from; empty where they have no order.
 
-        The axes from `first_merged` on have one index: they are contiguous in that tensor.
+        The axes from `first_merged` on have one index: they are contiguous in that tensor, or the
+        last one alone is read at a distance of its elements.
         """
         view, whole = strided_view(value), contiguous(value)
         dims = [(d, axes[d] or 0) for d, size in enumerate(ops.shape(value)) if size != 1]
@@ -302,7 +303,7 @@ class Pointwise(Memory):
         outer = dims[: len(dims) - len(inner)]
         if view is None or any(d in inner for d, _ in outer):
             return ""
-        if any(view.strides[d] != whole.strides[d] for d in inner):
+        if len(inner) > 1 and any(view.strides[d] != whole.strides[d] for d in inner):
             return ""
         at = linear(view.offset)
         for d, axis in outer:
@@ -310,4 +311,5 @@ class Pointwise(Memory):
         buffer, kind = self.buffer(view.base), view.base.type
         if not inner:
             return self._in_all_lanes(buffer, kind, at)
-        return self.load(buffer, kind, at + position.index[-1], position.mask)
+        step = view.strides[inner[0]] if len(inner) == 1 else 1
+        return self.strided(buffer, kind, at + position.index[-1] * step, step, position.mask)

@@ -23,6 +23,13 @@ def takes(op: ir.Operation, found: Pooling) -> bool:
     return not _obstacle(op, found) and None not in ops.loop_sizes(op)
 
 
+def has_plain_term(op: ir.Operation, found: Pooling) -> bool:
+    """Whether a pooling combines elements of its image, widened at most, of a known type."""
+    term = found.term
+    plain = isinstance(term.owner, ir.Block) or term.owner.operation.name == "arith.extf"
+    return plain and ops.element_type(op.results[0]) in ELEMENT_TYPES
+
+
 def plan(region: ir.Operation, device: CpuDevice) -> VectorKernel | NoMatch | None:
     """Plans the kernel of a region with a pooling; None for a region without one."""
     found = analyze(region)
@@ -52,8 +59,7 @@ def _obstacle(op: ir.Operation, found: Pooling) -> str:
         return f"a pooling to {ops.element_type(op.results[0])}"
     if 0 in ops.loop_sizes(op):
         return "an empty tensor"
-    term = found.term
-    if not isinstance(term.owner, ir.Block) and term.owner.operation.name != "arith.extf":
+    if not has_plain_term(op, found):
         return "a pooling of computed elements"
     return ""
 
