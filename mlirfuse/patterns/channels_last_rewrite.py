@@ -10,7 +10,9 @@ Root: a convolution with taps and without groups, of element types and loops tha
 and, of a transposed convolution, between its elements. IREE moves the transposes of an image that
 has no `tensor.pad` through the convolution to its filter and its result, where they meet nothing. A
 kernel then loads single elements, as taps shift rows of pixels, and tensor cores of Hopper read no
-f32 that is contiguous along M. The copy pays where the modelled time of the kernel is shorter by
+f32 that is contiguous along M; on a CPU windows are transformed with their channels in vectors, for
+minimal filtering (`winograd_vector_kernel`), where there is no padding, whose image IREE copies
+anyway. The copy pays where the modelled time of the kernel is shorter by
 more than the image takes to be read and written. Static sizes; T f16, bf16, f32. Numerics: exact
 (the same elements and accumulation).
 Source: mlirfuse.
@@ -29,6 +31,7 @@ from mlirfuse.kernels.convolution.analysis import problem_alone
 from mlirfuse.kernels.convolution.heuristics import gains_from_copied_image
 from mlirfuse.kernels.convolution.problem import PACKED_CHANNELS
 from mlirfuse.kernels.convolution_support import has_kernel
+from mlirfuse.kernels.vector.winograd import plan
 from mlirfuse.structured.ir import ops
 from mlirfuse.structured.recognize import convolution_loops, convolutions, spread_images
 from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
@@ -73,9 +76,15 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     problem = problem_alone(root, loops, surrounds)
     if problem is None or None in ops.shape(source) or not loops.tap_loops:
         return None
-    if problem.in_channels < PACKED_CHANNELS:
+    if (cpu := ctx.target.cpu) is not None:
+        if pad is not None:  # Its channels are last already, where that is possible.
+            return None
+        gains = plan.gains_from_copied_image(root, loops, cpu)
+    elif problem.in_channels < PACKED_CHANNELS:
         return None
-    if not gains_from_copied_image(problem, ops.num_elements(source), ctx.target):
+    else:
+        gains = gains_from_copied_image(problem, ops.num_elements(source), ctx.target)
+    if not gains:
         return NoMatch(Reason.NOT_PROFITABLE, "the copy of the image takes longer than it saves")
     order = (*(d for d in range(rank) if d != place), place)
     return Match(root, (root,), _Found(loops.image, pad, source, order))
@@ -101,6 +110,6 @@ PASS = FusionPass(
     rewrite=rewrite,
     kind=Kind.REWRITE,
     feature="kernels",
-    targets=frozenset({"cuda", "rocm"}),
+    targets=frozenset({"cpu", "cuda", "rocm"}),
     source="mlirfuse",
 )

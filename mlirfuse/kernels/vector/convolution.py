@@ -259,6 +259,26 @@ def windowed_image(found: Analysis) -> tuple[Tiled, Image]:
     return tiled, image
 
 
+def windows_alone(op: ir.Operation, loops: ConvolutionLoops) -> Tiled:
+    """The windows of a convolution without groups or zeros around its image, and its sizes alone.
+
+    Raises:
+      Unsupported: an index or an order of taps that kernels do not have.
+    """
+    axes, sizes = _axes(loops), ops.loop_sizes(op)
+    value = op.operands[loops.image]
+    image = Image.of(value, [Surround(0)] * len(ops.shape(value)))
+    return Tiled(
+        extents=(1,) * (not loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes),
+        image=value,
+        value=op.results[0],
+        init=ops.inits(op)[0],
+        results=tuple(op.results),
+        axes={},
+        windows=_windows(op, loops, image),
+    )
+
+
 def _extents(found: Analysis, sizes: Sequence[int | None], axes: Iterable[int]) -> tuple[int, ...]:
     """The sizes of the kernel's axes: the one of a single output channel has no loop."""
     extents = (1,) * (not found.loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes)
@@ -320,6 +340,7 @@ def _dense(found: Analysis, tiled: Tiled, image: Image, device: CpuDevice) -> Pl
         device,
         multiple=2 if pairs and rows >= MIN_PAIRED_ROWS else 1,
         row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
+        overlap=tiled.overlap,
         transposes=tiled.has_contiguous_pixels,
         max_vectors=transposed_filter.max_vectors(depth // group, device)
         if turns

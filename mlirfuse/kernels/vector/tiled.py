@@ -63,6 +63,15 @@ class Window:
         """The most of these taps that one position has."""
         return -(-self.taps // self.period)
 
+    @property
+    def overlap(self) -> int:
+        """Indices of the axis from one to the next that reads an element by another tap, or 0.
+
+        Those between elements, which have other taps, do not count.
+        """
+        moves = (self.move * taps for taps in range(1, self.read_taps))
+        return next((move // self.stride for move in moves if move % self.stride == 0), 0)
+
     def reads(self, index: int, tap: int) -> bool:
         """Whether a tap reads an element, and no zero between two, for an index of the axis."""
         return (self.stride * index + self.dilation * tap - self.low) % self.spread == 0
@@ -121,6 +130,16 @@ class Tiled:
     def pixel_step(self) -> int:
         """The distance in the image of adjacent pixels of a register tile; 0 for a single one."""
         return next((w.stride * w.step for w in self.windows if w.axis == self.x), 0)
+
+    @property
+    def pixel_stride(self) -> int:
+        """The distance of adjacent pixels of a register tile, in pixels of the image."""
+        return next((w.stride for w in self.windows if w.axis == self.x), 0)
+
+    @property
+    def overlap(self) -> int:
+        """Pixels of a register tile from one to the next that reads an element by another tap."""
+        return next((w.overlap for w in self.windows if w.axis == self.x), 0)
 
     @property
     def spread(self) -> int:

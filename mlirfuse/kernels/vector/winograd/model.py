@@ -134,7 +134,7 @@ def filtering_cycles(
     block = how.block * (windowed + ended) + multiplied
     blocks = -(-windows // how.block)
     units = -(-(how.parts * how.shares) // device.cores) * -(-blocks // how.shares)
-    return units * block + _memory(4 * products * channels * columns, device)
+    return units * block + memory_cycles(4 * products * channels * columns, device)
 
 
 def direct_cycles(
@@ -156,10 +156,10 @@ def direct_cycles(
     tiles = -(-tiled.columns // (tile.vectors * device.lanes))
     work = row * rows * tiles * tiled.taps * channels
     # The filter is read while the products before it are computed.
-    return max(work / device.cores, _memory(filter_bytes, device))
+    return max(work / device.cores, memory_cycles(filter_bytes, device))
 
 
-def _memory(num_bytes: int, device: CpuDevice) -> float:
+def memory_cycles(num_bytes: int, device: CpuDevice) -> float:
     """Cycles in which all cores read that much from memory: weights of a model are in no cache.
 
     A copy reads half of its bytes: two cores of a Zen 4 read a filter of 25 MB at 30 GB/s.

@@ -11,6 +11,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.core import NoMatch, Reason
+from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
 from mlirfuse.kernels.convolution.analysis import Analysis
 from mlirfuse.kernels.vector import convolution, executable, products, register_tiles
@@ -24,6 +25,7 @@ from mlirfuse.kernels.vector.winograd.problem import Side, Winograd
 from mlirfuse.kernels.vector.winograd.transforms import WINDOWS, Filtering
 from mlirfuse.kernels.vector.workgroups import BLOCKS_PER_CORE
 from mlirfuse.structured.ir import ops
+from mlirfuse.structured.recognize.convolution_loops import ConvolutionLoops
 from mlirfuse.structured.recognize.convolutions import constant_root
 from mlirfuse.targets.base import CpuDevice
 
@@ -80,12 +82,72 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan | NoMatch | None:
         return NoMatch(Reason.NOT_PROFITABLE, "instructions multiply pairs of these elements")
     if constant_root(found.filter) is None:
         return NoMatch(Reason.NOT_PROFITABLE, "the filter is no constant: each call transforms it")
+    made = _choice(tiled, Sizes.of(found), device)
+    if made is None:
+        return None
+    if made.direct < MARGIN * made.cycles:
+        return NoMatch(
+            Reason.NOT_PROFITABLE,
+            f"sums over taps take less than {MARGIN} times as long in the model",
+        )
+    with found.op.location:
+        return _planned(found, tiled, made.sides, made.how, device)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sizes:
+    """What the modelled times of a convolution depend on, beside its windows.
+
+    Attributes:
+      in_channels: its input channels, which are adjacent in the image.
+      out_channels: its output channels.
+      tap_loops: number of its loops over taps.
+      filter_bytes: bytes of its filter.
+      element_bytes: bytes of an element of the image.
+    """
+
+    in_channels: int
+    out_channels: int
+    tap_loops: int
+    filter_bytes: int
+    element_bytes: int
+
+    @classmethod
+    def of(cls, found: Analysis) -> Sizes:
+        """Those of a region."""
+        return cls(
+            found.in_channels,
+            found.out_channels,
+            len(found.loops.tap_loops),
+            ops.num_bytes(found.filter),
+            ops.element_bits(found.image) // 8,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Choice:
+    """The fastest form by the model.
+
+    Attributes:
+      sides: how dimensions with taps are divided into windows.
+      how: how the work is divided.
+      cycles: its cycles.
+      direct: those of sums over taps.
+    """
+
+    sides: tuple[Side, ...]
+    how: Blocking
+    cycles: float
+    direct: float
+
+
+def _choice(tiled: Tiled, sizes: Sizes, device: CpuDevice) -> _Choice | None:
     best, fewest = None, math.inf
-    for sides in _candidates(tiled, len(loops.tap_loops)):
+    for sides in _candidates(tiled, sizes.tap_loops):
         windows = _windows(tiled, sides)
-        for how in _blockings(sides, windows, found, device):
+        for how in _blockings(windows, sides, sizes, device):
             cycles = model.filtering_cycles(
-                sides, windows, found.in_channels, found.out_channels, how, device
+                sides, windows, sizes.in_channels, sizes.out_channels, how, device
             )
             if cycles < fewest:
                 best, fewest = (sides, how), cycles
@@ -93,20 +155,46 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan | NoMatch | None:
         return None
     tile = register_tiles.choose(
         tiled.class_width,
-        -(-found.out_channels // device.lanes),
-        tiled.taps * found.in_channels,
+        -(-sizes.out_channels // device.lanes),
+        tiled.taps * sizes.in_channels,
         device,
-        row_bytes=tiled.pixel_step * ops.element_bits(found.image) // 8,
+        row_bytes=tiled.pixel_stride * sizes.in_channels * sizes.element_bytes,
+        overlap=tiled.overlap,
     )
-    filter_bytes = ops.num_elements(found.filter) * ops.element_bits(found.filter) // 8
-    direct = model.direct_cycles(tiled, found.in_channels, tile, filter_bytes, device)
-    if direct < MARGIN * fewest:
-        return NoMatch(
-            Reason.NOT_PROFITABLE,
-            f"sums over taps take less than {MARGIN} times as long in the model",
-        )
-    with found.op.location:
-        return _planned(found, tiled, *best, device)
+    direct = model.direct_cycles(tiled, sizes.in_channels, tile, sizes.filter_bytes, device)
+    return _Choice(*best, fewest, direct)
+
+
+def gains_from_copied_image(op: ir.Operation, loops: ConvolutionLoops, device: CpuDevice) -> bool:
+    """Whether a convolution of an image with channels first pays for a copy with channels last.
+
+    Args:
+      op: a convolution without groups, of static sizes, whose image has no zeros around it.
+      loops: its loops.
+      device: the CPU.
+    """
+    kinds = products.operands_of(op, loops.image, loops.filter)
+    image, weights = op.operands[loops.image], op.operands[loops.filter]
+    if kinds.accumulator != "f32" or constant_root(weights) is None or device.lanes < 2:
+        return False
+    if products.choose(kinds, device, has_channels=True) is not None:
+        return False
+    extents = ops.loop_sizes(op)
+    assert loops.channel_loop is not None
+    assert loops.n_loop is not None
+    sizes = Sizes(
+        extents[loops.channel_loop] or 0,
+        extents[loops.n_loop] or 0,
+        len(loops.tap_loops),
+        ops.num_bytes(weights),
+        ops.element_bits(image) // 8,
+    )
+    try:
+        made = _choice(convolution.windows_alone(op, loops), sizes, device)
+    except Unsupported:
+        return False
+    copied = 2 * model.memory_cycles(ops.num_bytes(image), device)
+    return made is not None and MARGIN * made.cycles + copied < made.direct
 
 
 def _candidates(tiled: Tiled, tap_loops: int) -> Iterator[tuple[Side, ...]]:
@@ -135,14 +223,14 @@ def _windows(tiled: Tiled, sides: Sequence[Side]) -> int:
 
 
 def _blockings(
-    sides: Sequence[Side], windows: int, found: Analysis, device: CpuDevice
+    windows: int, sides: Sequence[Side], sizes: Sizes, device: CpuDevice
 ) -> Iterator[Blocking]:
     """Ways to divide the work."""
-    vectors = -(-found.out_channels // device.lanes)
-    tile = register_tiles.choose(windows, vectors, found.in_channels, device)
+    vectors = -(-sizes.out_channels // device.lanes)
+    tile = register_tiles.choose(windows, vectors, sizes.in_channels, device)
     tiles = vectors // tile.vectors
     wanted = BLOCKS_PER_CORE * device.cores
-    per_window = math.prod(side.filtering.window for side in sides) * 4 * found.in_channels
+    per_window = math.prod(side.filtering.window for side in sides) * 4 * sizes.in_channels
     for many in range(1, MAX_BLOCK_TILES + 1):
         blocks = -(-windows // (many * tile.rows))
         block = -(-windows // blocks)
