@@ -183,7 +183,7 @@ class RowBlocks:
         *outer, query = self.index(row)
         at = problem.head(0, outer) + query * problem.step(0, query_loop)
         for element in range(0, problem.qk_head, self.lanes):
-            mask = self._first_lanes(problem.qk_head - element)
+            mask = self.body.first_lanes(problem.qk_head - element, self.device)
             held = self.body.strided(self.q, kind, at + element * step, step, mask)
             held = self.math.widened(held, ops.element_type(problem.operands[0]))
             if problem.score_body is None and problem.scale != 1.0:
@@ -223,7 +223,7 @@ class RowBlocks:
         products = self._keys_in_lanes if self._keys_are_lanes else self._summed
         self.body.forget()
         found = products(first + key, count, row, rows)
-        mask, lanes = self._first_lanes(count), self.body.vector_type("i1")
+        mask, lanes = self.body.first_lanes(count, self.device), self.body.vector_type("i1")
         for n, product in enumerate(found):
             at = row + n
             *outer, query = self.index(at)
@@ -271,7 +271,9 @@ class RowBlocks:
                     lambda element, held: add(linear(element), held),
                 )
             if whole < head:
-                totals = add(linear(whole), totals, self._first_lanes(head - whole))
+                totals = add(
+                    linear(whole), totals, self.body.first_lanes(head - whole, self.device)
+                )
             return [totals[n::rows] for n in range(rows)]
 
         return lane_sums(self.writer, self.lanes, count, products)
@@ -280,7 +282,7 @@ class RowBlocks:
         """The products of some contiguous keys and of some rows."""
         problem = self.problem
         kind, step = problem.operands[1].type, problem.step(1, problem.roles[3])
-        at, mask = self._key(key), self._first_lanes(count)
+        at, mask = self._key(key), self.body.first_lanes(count, self.device)
 
         def add(element: str, held: list[str]) -> list[str]:
             keys = self.body.load(self.k, kind, at + linear(element) * step, mask)
@@ -401,14 +403,6 @@ class RowBlocks:
         return found
 
     # --- memory -----------------------------------------------------------------------------------
-
-    def _first_lanes(self, count: int) -> str:
-        """The mask of the first lanes; empty for all."""
-        if count >= self.lanes:
-            return ""
-        return self.writer.hoisted(
-            f"vector.constant_mask [{count}] : {self.body.vector_type('i1')}"
-        )
 
     def _load(self, at: Linear) -> str:
         place = self.writer.index(at)

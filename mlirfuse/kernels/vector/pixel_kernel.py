@@ -171,7 +171,12 @@ class PixelKernel(ChannelKernel):
                 name = writer.value(f"vector.load {turned}[{at}] : {square}, {kind}")
                 index = (*self.index, start + first, *self.group, column + linear(channel))
                 self.body.forget()
-                use(name, Position((0, 0), index, self._first_lanes(count), self.problem.x))
+                use(
+                    name,
+                    Position(
+                        (0, 0), index, self.body.first_lanes(count, self.device), self.problem.x
+                    ),
+                )
                 return []
 
             left = linear(self.problem.columns) + column * -1
@@ -184,13 +189,6 @@ class PixelKernel(ChannelKernel):
 
         writer.loop(0, self.vectors, 1, [], [], vectors)
         self.body.forget()
-
-    def _first_lanes(self, count: int) -> str:
-        """The mask of so many lanes; empty for all."""
-        if count == self.lanes:
-            return ""
-        exist = ", ".join(str(n < count).lower() for n in range(self.lanes))
-        return self.writer.constant(f"dense<[{exist}]>", self.body.vector_type("i1"))
 
     def _stored_element(self, number: int) -> str:
         """The element type of a result in a buffer, where a boolean is a byte."""

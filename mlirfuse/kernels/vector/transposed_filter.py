@@ -166,7 +166,7 @@ class TransposedFilterKernel(DenseKernel):
         """Adjacent channels of a column: as f32, or each pair as an i32; zeros after `count`."""
         if self.step == 1:
             element = ops.type_element(self.filter)
-            mask = self._first_lanes(count)
+            mask = self.body.first_lanes(count, self.device)
             return self.math.widened(self.body.load(self.packed, self.filter, at, mask), element)
         writer, size = self.writer, self.lanes * self.step
         place, kind = f"{self.packed}[{writer.index(at)}]", f"vector<{size}x{self._panel_element}>"
