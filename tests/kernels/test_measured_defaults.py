@@ -136,6 +136,20 @@ def test_small_convolutions_of_f32(problem, tile):
     assert (found.block_m, found.block_n, found.block_k) == tile
 
 
+def test_masked_channels_of_a_block_count():
+    """The second of two blocks of 64 channels would have 17 of 81, for each tap."""
+    problem = ConvolutionProblem(2048, 42, 81, 49, False, False, operand_bits=32)
+    assert convolution.default_config(problem, HOPPER, classes=4).block_k == 32
+
+
+def test_dependent_sums_of_few_short_rows_have_many_threads():
+    divergence = ReductionProblem(
+        360, 320, "arith.addf arith.maximumf", 2, 0, operand_bits=32, passes=2
+    )
+    found = reduction.default_config(divergence, HOPPER)
+    assert (found.tile_elements, found.elements_per_thread) == (512, 4)
+
+
 def test_columns_of_many_rows_are_split_often():
     """Where each part is long; elsewhere the partial results take longer."""
     squares = ReductionProblem(69, 1358875, "arith.addf", 1, 0, contiguous_rows=69, operand_bits=32)
@@ -287,6 +301,23 @@ def test_one_warp_sorts_a_row_or_a_chunk(rows, columns, bits, config):
     """Unless there are few of them."""
     found = sort.default_config(SortProblem(rows, columns, columns, bits), HOPPER)
     assert (found.num_warps, found.chunk_columns) == config
+
+
+def test_heads_of_64_without_a_mask_have_long_blocks_of_keys():
+    plain = AttentionProblem(2048, 2048, 64, 4)
+    assert attention.default_config(plain, HOPPER).block_n == 128
+    masked = dataclasses.replace(plain, mask="general")
+    assert attention.default_config(masked, HOPPER).block_n == 64
+
+
+def test_keys_are_split_where_small_tiles_of_f32_are_too_many():
+    """Unless the mask is causal, whose keys are not split."""
+    many = AttentionProblem(2117, 2117, 96, 2, operand_bits=32)
+    assert attention.portable_config(many, HOPPER).block_m == 128
+    few = dataclasses.replace(many, queries=2000)
+    assert attention.portable_config(few, HOPPER).block_m == 16
+    causal = dataclasses.replace(many, mask="causal")
+    assert attention.portable_config(causal, HOPPER).block_m == 16
 
 
 def test_wide_heads_have_two_warpgroups():

@@ -10,6 +10,7 @@ from mlirfuse import targets
 from mlirfuse.kernels.vector import register_tiles
 from mlirfuse.kernels.vector.products import Product
 from mlirfuse.kernels.vector.register_tiles import RegisterTile
+from mlirfuse.kernels.vector.tiled import Window
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 
 AVX2 = targets.parse("cpu:x86-64-v3").cpu
@@ -51,6 +52,39 @@ def test_avx2_keeps_more_accumulators_than_are_in_flight(rows):
     """128x1024x2816 f32 took 6.8 ms with 8 of them, and 5.8 with 12: a row is four pages."""
     tile = register_tiles.choose(rows, 352, 1024, AVX2, row_bytes=4096)
     assert tile in (RegisterTile(4, 3), RegisterTile(6, 2))
+
+
+def test_elements_that_several_taps_read_have_registers():
+    def chosen(overlap):
+        return register_tiles.choose(112, 8, 27, AVX2, row_bytes=12, overlap=overlap)
+
+    assert (chosen(0), chosen(1)) == (RegisterTile(6, 2), RegisterTile(4, 2))
+    assert not register_tiles.fits(6, 2, AVX2, overlap=1)
+    assert register_tiles.fits(6, 2, AVX2, overlap=6)
+
+
+@pytest.mark.parametrize(
+    ("stride", "taps", "dilation", "spread", "overlap"),
+    [
+        (1, 3, 1, 1, 1),
+        (2, 3, 1, 1, 1),
+        (2, 2, 1, 1, 0),
+        (3, 3, 1, 1, 0),
+        (1, 3, 2, 1, 2),
+        (1, 4, 1, 2, 1),
+        (1, 2, 1, 2, 0),
+        (1, 1, 1, 1, 0),
+    ],
+)
+def test_pixels_that_read_an_element_by_several_taps(stride, taps, dilation, spread, overlap):
+    window = Window(0, stride, taps, dilation, 0, 64, 1, spread)
+    assert window.overlap == overlap
+    read = {
+        index: {window.element(index, tap) for tap in range(taps) if window.reads(index, tap)}
+        for index in range(0, 8 * spread, spread)
+    }
+    shared = [n for n in range(1, 8) if read[0] & read[n * spread]]
+    assert (shared[0] if shared else 0) == overlap
 
 
 def test_a_product_that_is_not_added_at_once_has_a_register():

@@ -206,8 +206,10 @@ def _config_of_f32(problem: AttentionProblem, block_m: int, target: Target) -> A
         return AttentionConfig(block_m, 32, 4 if problem.head_size <= 64 else 8, 2)
     tiles = -(-problem.queries // WARPGROUP_QUERIES) * problem.heads
     if 4 * tiles < 3 * max_resident_ctas(target):
-        rows = 2 * MIN_DOT_SIZE if problem.head_size <= 64 else MIN_DOT_SIZE
-        return AttentionConfig(min(block_m, rows), 64, 4, 2)
+        rows = min(block_m, 2 * MIN_DOT_SIZE if problem.head_size <= 64 else MIN_DOT_SIZE)
+        held = -(-problem.queries // rows) * problem.heads <= max_resident_ctas(target)
+        if held or problem.mask == "causal" or problem.keys < 2 * MIN_KEYS_PER_SPLIT:
+            return AttentionConfig(rows, 64, 4, 2)
     if problem.head_size <= 64:
         return AttentionConfig(block_m, 64, 4, 2)
     if problem.queries < 2 * WARPGROUP_QUERIES:
