@@ -46,6 +46,10 @@ def test_bags_of_any_size(mode, padding):
     check(Bags(mode=mode, padding_idx=padding), FLAT, OFFSETS)
 
 
+def test_no_bags():
+    check(Bags(mode="sum"), FLAT[:0].view(0, 5))
+
+
 def test_an_offset_behind_the_last_bag():
     ends = torch.tensor([0, 4, 11, 30])
     check(Bags(mode="sum", include_last_offset=True), FLAT, ends)

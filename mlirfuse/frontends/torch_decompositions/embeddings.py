@@ -62,7 +62,7 @@ def _embedding_bag(
     each = _step(offsets)
     if each and isinstance(bags, int) and isinstance(count, int) and each * bags == count:
         size = kept.view(bags, each).sum(1)
-        rows = rows.view(bags, each, -1)
+        rows = rows.view(bags, each, rows.shape[1])
         found = rows.amax(1) if mode == 2 else rows.sum(1)
     else:
         size, found = _scattered(rows, kept, offsets[:bags], mode)

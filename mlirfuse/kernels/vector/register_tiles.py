@@ -102,7 +102,7 @@ def fits(
 
     There is one, and those that a later tap reads, too: LLVM 22 does not load them again, and
     spills accumulators. 3x3 of 1x3x112x112 to 64 channels f32 took 744 us in tiles of 6x2 with 16
-    registers, PyTorch 421, and takes 330 in those of 4x2 (two threads of a Zen 4).
+    registers, PyTorch 421, and takes 340 in those of 4x2 (two threads of a Zen 4).
 
     Args:
       rows: rows of the tile.
