@@ -104,7 +104,9 @@ def make(
 
 
 def _write_table(made: Sequence[Made], folder: Path, seed: int, target: str) -> None:
-    versions = {n: metadata.version(n) for n in ("mlirfuse", "iree-base-compiler", "triton")}
+    versions = {n: metadata.version(n) for n in ("iree-base-compiler", "triton")}
+    with contextlib.suppress(metadata.PackageNotFoundError):  # A checkout may not be installed.
+        versions["mlirfuse"] = metadata.version("mlirfuse")
     table = {
         "seed": seed,
         "target": target,
