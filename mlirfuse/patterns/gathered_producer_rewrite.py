@@ -29,6 +29,7 @@ from mlirfuse.kernels import triton_compiler
 from mlirfuse.kernels.alignment import VIEWS
 from mlirfuse.kernels.codegen.instructions import instructions, is_repeated_cheaply
 from mlirfuse.structured.ir import fusable_neighbors, ops
+from mlirfuse.structured.recognize import gathers
 
 _EXTRACT = "tensor.extract"
 
@@ -131,8 +132,8 @@ def _is_cheap(element: _Element) -> bool:
     They read tensors that the function is given: no op that computes one of them has this one as
     its epilogue, as a contraction or a norm may.
     """
-    gathers = [user.parent.operation for user in ops.users(element.value)]
-    if not all(ops.is_generic(op) and None not in ops.loop_sizes(op) for op in gathers):
+    times = gathers.times_read(element.value)
+    if times is None:
         return False
     leaves = element.leaves()
     if not all(_is_given(leaf.value) for leaf in leaves):
@@ -141,7 +142,7 @@ def _is_cheap(element: _Element) -> bool:
     producers = (_producer(each.value) for each in element.computed())
     each = sum(instructions(op, short=short) for op in producers if op is not None)
     each += LOAD_INSTRUCTIONS * (len(leaves) - 1)
-    return is_repeated_cheaply(each, sum(map(_reads, gathers)), ops.num_bytes(element.value))
+    return is_repeated_cheaply(each, times, ops.num_bytes(element.value))
 
 
 def _is_given(value: ir.Value) -> bool:
@@ -181,16 +182,10 @@ def _grown(element: _Element, grown: dict[_Key, _Element]) -> _Element:
 def _producer(value: ir.Value) -> ir.Operation | None:
     """The elementwise op that computes a tensor and can be computed again in a gather."""
     op = ops.defining_op(value)
-    if op is None or not ops.is_elementwise(op) or len(op.results) != 1 or ops.in_region(op):
-        return None
-    maps = ops.indexing_maps(op)
-    inputs = ops.num_inputs(op)
-    if inputs == 0 or any(m is None or None in m for m in maps) or ops.reads_inits(op):
-        return None
-    if set(ops.plain_maps(op)[inputs]) != set(range(len(ops.iterator_types(op)))):
+    if op is None or not gathers.computes_any_element(op):
         return None
     if all(map(ops.is_constant_data, ops.inputs(op))):
-        return None  # computed once, at load time
+        return None  # computed once, at load time; or from its indices alone
     return op if fusable_neighbors.has_scalar_body(op) else None
 
 

@@ -16,8 +16,6 @@ Source: fusion of producers into `tensor.extract`, as TorchInductor computes ind
 
 from __future__ import annotations
 
-import math
-
 from iree.compiler import ir
 
 from mlirfuse import builders
@@ -26,6 +24,7 @@ from mlirfuse.kernels import passes, triton_compiler
 from mlirfuse.kernels.codegen.instructions import instructions, is_repeated_cheaply
 from mlirfuse.structured.expr import predicates
 from mlirfuse.structured.ir import fusable_neighbors, ops
+from mlirfuse.structured.recognize import gathers
 
 _EXTRACT = "tensor.extract"
 
@@ -53,13 +52,8 @@ def _is_read_through(producer: ir.Operation) -> bool:
     if each is None:
         return False
     value = producer.results[0]
-    if any(user.name != _EXTRACT for user in ops.users(value)):
-        return False
-    gathers = [user.parent.operation for user in ops.users(value)]
-    if not all(ops.is_generic(op) and None not in ops.loop_sizes(op) for op in gathers):
-        return False
-    reads = sum(math.prod(size or 0 for size in ops.loop_sizes(op)) for op in gathers)
-    return is_repeated_cheaply(each, reads, ops.num_bytes(value))
+    reads = gathers.times_read(value)
+    return reads is not None and is_repeated_cheaply(each, reads, ops.num_bytes(value))
 
 
 def _instructions_of_padding(pad: ir.Operation) -> int | None:
@@ -74,12 +68,7 @@ def _instructions_of_padding(pad: ir.Operation) -> int | None:
 
 def _instructions_of_gather(op: ir.Operation) -> int | None:
     """Instructions of an element of a generic that gathers; None for any other op."""
-    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.in_region(op):
-        return None
-    maps = ops.indexing_maps(op)
-    if any(m is None or None in m for m in maps) or ops.reads_inits(op):
-        return None
-    if set(ops.plain_maps(op)[-1]) != set(range(len(ops.iterator_types(op)))):
+    if not gathers.computes_any_element(op):
         return None
     if not fusable_neighbors.has_gathering_body(op) or fusable_neighbors.has_scalar_body(op):
         return None

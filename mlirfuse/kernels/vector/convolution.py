@@ -267,7 +267,7 @@ def windows_alone(op: ir.Operation, loops: ConvolutionLoops) -> Tiled:
     """
     axes, sizes = _axes(loops), ops.loop_sizes(op)
     value = op.operands[loops.image]
-    image = Image.of(value, [Surround(0)] * len(ops.shape(value)))
+    image = Image.of(value, [Surround()] * len(ops.shape(value)))
     return Tiled(
         extents=(1,) * (not loops.m_loops) + tuple(sizes[loop] or 0 for loop in axes),
         image=value,

@@ -17,7 +17,6 @@ from mlirfuse.builders.angles import is_angle_function
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.vector import movement
 from mlirfuse.kernels.vector.executable import VectorKernel
-from mlirfuse.kernels.vector.joined import SLICE
 from mlirfuse.kernels.vector.workgroups import MIN_BLOCK_BYTES, MIN_BLOCK_OPERATIONS
 from mlirfuse.kernels.vector.writer import SPECIAL_OPERATIONS
 from mlirfuse.structured.ir import ops, slices
@@ -62,10 +61,7 @@ def _scalar_ops(group: Sequence[ir.Operation]) -> list[ir.Operation]:
 
 def _reads_at_distances(group: Sequence[ir.Operation]) -> bool:
     """Whether ops read a slice with strides, whose elements IREE takes one by one."""
-    producers = [owner for op in group for _, owner in ops.operand_producers(op)]
-    return any(
-        op is not None and op.name == SLICE and not ops.has_unit_strides(op) for op in producers
-    )
+    return not all(map(ops.has_unit_strides, movement.slices_read(group)))
 
 
 def _too_small(group: Sequence[ir.Operation], results: Sequence[ir.Value]) -> NoMatch | None:

@@ -84,7 +84,7 @@ def plan_elementwise(
     def planned(cuts: Sequence[ir.Operation]) -> VectorKernel | NoMatch:
         return attempted(lambda: _plan([*cuts, *group], results, device, entry), SHARED)
 
-    cuts = _slices_read(group)
+    cuts = slices_read(group)
     found = planned(cuts)
     if isinstance(found, VectorKernel) or not cuts:
         return found
@@ -96,7 +96,7 @@ def plan_elementwise(
     return found
 
 
-def _slices_read(group: Sequence[ir.Operation]) -> list[ir.Operation]:
+def slices_read(group: Sequence[ir.Operation]) -> list[ir.Operation]:
     """The slices outside of a group that its ops read, of static sizes."""
     found = (owner for op in group for _, owner in ops.operand_producers(op))
     cuts = (op for op in found if op is not None and op.name == SLICE and op not in group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 from iree.compiler import ir
@@ -28,6 +29,27 @@ def is_move(op: ir.Operation) -> bool:
     yielded = ops.defining_op(inner[-1].operands[0])
     extracts = [o for o in inner if o.name == "tensor.extract"]
     return len(extracts) == 1 and yielded == extracts[0]
+
+
+def computes_any_element(op: ir.Operation) -> bool:
+    """Whether a gather can compute an element of an op's one result: its indices are the loops."""
+    if not ops.is_elementwise(op) or len(op.results) != 1 or ops.in_region(op):
+        return False
+    maps = ops.indexing_maps(op)
+    if any(m is None or None in m for m in maps) or ops.reads_inits(op):
+        return False
+    return set(maps[-1] or ()) == set(range(len(ops.iterator_types(op))))
+
+
+def times_read(value: ir.Value) -> int | None:
+    """How many elements gathers of static sizes read of a tensor; None where it has other users."""
+    users = ops.users(value)
+    readers = [user.parent.operation for user in users if user.name == "tensor.extract"]
+    if len(readers) < len(users):
+        return None
+    if not all(ops.is_generic(op) and None not in ops.loop_sizes(op) for op in readers):
+        return None
+    return sum(math.prod(size or 0 for size in ops.loop_sizes(op)) for op in readers)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -75,14 +75,12 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan | NoMatch | None:
     if found.groups or loops.n_loop is None or loops.channel_loop is None:
         return None
     tiled, image = convolution.windowed_image(found)
-    kinds = products.operands_of(found.op, loops.image, loops.filter)
-    if convolution.channel_distance(found, image) != 1 or kinds.accumulator != "f32":
+    if convolution.channel_distance(found, image) != 1 or not _sums_f32(found.op):
         return None
-    if products.choose(kinds, device, has_channels=True) is not None:
-        return NoMatch(Reason.NOT_PROFITABLE, "instructions multiply pairs of these elements")
-    if constant_root(found.filter) is None:
-        return NoMatch(Reason.NOT_PROFITABLE, "the filter is no constant: each call transforms it")
-    made = _choice(tiled, Sizes.of(found), device)
+    refusal = _refusal(found.op, loops, device)
+    if refusal:
+        return NoMatch(Reason.NOT_PROFITABLE, refusal)
+    made = _choice(tiled, _Sizes.of(found), device)
     if made is None:
         return None
     if made.direct < MARGIN * made.cycles:
@@ -94,8 +92,22 @@ def _plan(found: Analysis, device: CpuDevice) -> Plan | NoMatch | None:
         return _planned(found, tiled, made.sides, made.how, device)
 
 
+def _sums_f32(op: ir.Operation) -> bool:
+    return ops.element_type(op.results[0]) == "f32"
+
+
+def _refusal(op: ir.Operation, loops: ConvolutionLoops, device: CpuDevice) -> str:
+    """The reason why a convolution that sums f32 is another kernel's; empty where it is not."""
+    kinds = products.operands_of(op, loops.image, loops.filter)
+    if products.choose(kinds, device, has_channels=True) is not None:
+        return "instructions multiply pairs of these elements"
+    if constant_root(op.operands[loops.filter]) is None:
+        return "the filter is no constant: each call transforms it"
+    return ""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sizes:
+class _Sizes:
     """What the modelled times of a convolution depend on, beside its windows.
 
     Attributes:
@@ -113,7 +125,7 @@ class Sizes:
     element_bytes: int
 
     @classmethod
-    def of(cls, found: Analysis) -> Sizes:
+    def of(cls, found: Analysis) -> _Sizes:
         """Those of a region."""
         return cls(
             found.in_channels,
@@ -141,7 +153,7 @@ class _Choice:
     direct: float
 
 
-def _choice(tiled: Tiled, sizes: Sizes, device: CpuDevice) -> _Choice | None:
+def _choice(tiled: Tiled, sizes: _Sizes, device: CpuDevice) -> _Choice | None:
     best, fewest = None, math.inf
     for sides in _candidates(tiled, sizes.tap_loops):
         windows = _windows(tiled, sides)
@@ -173,16 +185,13 @@ def gains_from_copied_image(op: ir.Operation, loops: ConvolutionLoops, device: C
       loops: its loops.
       device: the CPU.
     """
-    kinds = products.operands_of(op, loops.image, loops.filter)
+    if not _sums_f32(op) or _refusal(op, loops, device):
+        return False
     image, weights = op.operands[loops.image], op.operands[loops.filter]
-    if kinds.accumulator != "f32" or constant_root(weights) is None or device.lanes < 2:
-        return False
-    if products.choose(kinds, device, has_channels=True) is not None:
-        return False
     extents = ops.loop_sizes(op)
     assert loops.channel_loop is not None
     assert loops.n_loop is not None
-    sizes = Sizes(
+    sizes = _Sizes(
         extents[loops.channel_loop] or 0,
         extents[loops.n_loop] or 0,
         len(loops.tap_loops),
@@ -223,7 +232,7 @@ def _windows(tiled: Tiled, sides: Sequence[Side]) -> int:
 
 
 def _blockings(
-    windows: int, sides: Sequence[Side], sizes: Sizes, device: CpuDevice
+    windows: int, sides: Sequence[Side], sizes: _Sizes, device: CpuDevice
 ) -> Iterator[Blocking]:
     """Ways to divide the work."""
     vectors = -(-sizes.out_channels // device.lanes)
