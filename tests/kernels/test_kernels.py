@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from iree.compiler import ir
 
 import mlirfuse
@@ -20,7 +21,7 @@ from helpers.matmul_text import INT8_MATMUL, check_several_matmuls, matmul_text
 from helpers.norm_text import layer_norm, quantized, rms_norm
 from helpers.softmax_text import softmax_reference, softmax_text
 from mlirfuse.core import MustFuseError
-from mlirfuse.kernels import triton_compiler
+from mlirfuse.kernels import triton_compiler, triton_worker
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.iteration_space import Group, Space
 from mlirfuse.kernels.reduction.family import REDUCTION
@@ -155,6 +156,36 @@ def test_bytes_in_shared_memory_are_of_integers():
     stored = re.findall(r"st\.shared\.b8\s+\[.*\], (%\w+);", code)
     assert stored
     assert {*stored}.isdisjoint(re.findall(r"\.f32\s+(%\w+),", code))
+
+
+@needs_triton
+def test_no_kernel_has_packed_additions(tmp_path):
+    """ptxas adds zero where a constant is added to a pair of which one half is read.
+
+    Here LLVM packs the origins of the residue classes of the result.
+    """
+    class Transposed(torch.nn.Module):
+        def forward(self, x, w, b):
+            y = torch.conv_transpose2d(x, w, b, stride=3, padding=1, output_padding=1, dilation=2)
+            return torch.relu(y)
+
+    shapes = (1, 16, 8, 16), (16, 8, 3, 3), (8,)
+    arguments = tuple(torch.zeros(shape, dtype=torch.float16) for shape in shapes)
+    before = {*triton_compiler.sources()}
+    mlirfuse.compile(Transposed(), arguments, target="cuda:sm_90", cache=False)
+    code = "\n".join(ptx.decode() for ptx in triton_compiler.sources() if ptx not in before)
+    assert "add.s16 %a0, %a0, %b0;" in code
+    assert not re.search(r"\badd\.[su]16x2", code)
+
+
+def test_packed_additions_are_two():
+    text = "\tadd.s16x2 \t%r3, %r1, %r2;\n\tadd.u16x2 \t%r4, %r3, %r2;\n"
+    found = triton_worker.without_packed_adds(text + "\tadd.f16x2 \t%r4, %r3, %r2;\n")
+    assert re.findall(r"add\.\w+|mov.b32 %r\d|%a1, %a1, %b1", found) == [
+        *["add.s16", "add.s16", "%a1, %a1, %b1", "mov.b32 %r3"],
+        *["add.s16", "add.s16", "%a1, %a1, %b1", "mov.b32 %r4"],
+        "add.f16x2",
+    ]
 
 
 @needs_triton

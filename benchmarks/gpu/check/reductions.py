@@ -154,6 +154,8 @@ def variances(chance: Chance) -> Work:
     """Variances and standard deviations of rows of any length, about means of any size."""
     shape = _long_rows(chance) if chance.likely(0.5) else _shape(chance)
     dims = _dims(chance, len(shape))
+    if math.prod(shape[dim] for dim in dims) == 1:
+        dims = (len(shape) - 1,)
     offset, correction = chance.pick(0.0, 3.0, 30.0), chance.below(2)
     table: dict[str, Callable[[Tensor], object]] = {
         "var": lambda x: torch.var(x, dims, correction=correction),
