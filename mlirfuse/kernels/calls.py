@@ -57,3 +57,25 @@ def describe(
         if unread:
             call.attributes[marks.UNREAD_ATTRIBUTE] = ir.IntegerAttr.get(kind, unread)
             unread = 0
+
+
+def describe_joint(joint: ir.Operation, calls: Sequence[ir.Operation]) -> None:
+    """Writes on a call that replaces several calls what is written on them.
+
+    Args:
+      joint: the call.
+      calls: the replaced ones; the pass and the match of the first are those of the group.
+    """
+    joint.location = ir.Location.fused([call.location for call in calls])
+    first = calls[0].attributes
+    for name in (marks.PASS_ATTRIBUTE, marks.MATCH_ATTRIBUTE, marks.KERNEL_ATTRIBUTE):
+        if name in first:
+            joint.attributes[name] = first[name]
+    roles = [call.attributes[marks.ROLE_ATTRIBUTE].value for call in calls]
+    role = kernel_roles.role_of_all(roles)
+    joint.attributes[marks.ROLE_ATTRIBUTE] = ir.StringAttr.get(role, joint.context)
+    kind = ir.IntegerType.get_signless(64, joint.context)
+    for name in (marks.OPERATIONS_ATTRIBUTE, marks.UNREAD_ATTRIBUTE):
+        held = [call.attributes[name].value for call in calls if name in call.attributes]
+        if held and (name == marks.UNREAD_ATTRIBUTE or len(held) == len(calls)):
+            joint.attributes[name] = ir.IntegerAttr.get(kind, sum(held))

@@ -114,6 +114,7 @@ _NAMES = (
     "shape_reshape",
     "shape_reshape_2",
     "shared_mask_rewrite",
+    "sibling_kernel_fusion",
     "slice_fusion",
     "sliced_transpose_rewrite",
     "softmax_fusion",

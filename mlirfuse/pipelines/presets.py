@@ -212,8 +212,9 @@ DEFAULT: tuple[str, ...] = (
     # Kernels have taken the copies that they read through.
     "lone_elementwise_fusion",
     "elementwise_triton_kernel",
-    # Last: it only moves kernels.
+    # Last: they only move kernels.
     "recurrence_order_rewrite",
+    "sibling_kernel_fusion",
 )
 """Specific patterns first, generic ones on the ops that they leave."""
 

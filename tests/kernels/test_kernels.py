@@ -164,6 +164,7 @@ def test_no_kernel_has_packed_additions(tmp_path):
 
     Here LLVM packs the origins of the residue classes of the result.
     """
+
     class Transposed(torch.nn.Module):
         def forward(self, x, w, b):
             y = torch.conv_transpose2d(x, w, b, stride=3, padding=1, output_padding=1, dilation=2)

@@ -140,7 +140,31 @@ class DenseKernel(TileKernel):
             start = linear(part) * taken
             stop = writer.binary("minsi", start + taken, tiles)
             writer.loop(start, stop, 1, [], [], one)
-        return self._kernel(entry, (-(-tiles // taken), blocks))
+        kernel = self._kernel(entry, (-(-tiles // taken), blocks))
+        if {dense.axes[result] for result in dense.results} != {dense.axes[dense.value]}:
+            return kernel
+        parts = dense.extents, dense.axes[dense.value], self.tile, size, taken
+        in_place = (n for n, value in enumerate(kernel.operands) if self._is_read_in_place(value))
+        return dataclasses.replace(kernel, tiles=str(parts), in_place=tuple(in_place))
+
+    def _is_read_in_place(self, value: ir.Value | str) -> bool:
+        """Whether ops behind the products alone read a tensor, where they write the result."""
+        dense = self.dense
+        if isinstance(value, str) or ops.shape(value) != ops.shape(dense.value):
+            return False
+        core = ops.defining_op(dense.value)
+        assert core is not None
+        return all(
+            ops.is_elementwise(op)
+            and dense.axes.get(op.results[0]) == dense.axes[dense.value]
+            and all(
+                ops.plain_maps(op)[n] == ops.plain_maps(op)[-1]
+                for n, read in enumerate(op.operands)
+                if read == value
+            )
+            for op in ops.users(value)
+            if op.parent == core.parent
+        )
 
     def _write_columns(self, column_tile: str, block: str, size: int) -> None:
         """Writes a block of pixels of a tile of columns, which are counted over all groups."""

@@ -22,6 +22,9 @@ from mlirfuse.structured.ir import ops
 NAME = "vector_kernel"
 """Beginning of the symbols of executables of ours."""
 
+TILES_ATTRIBUTE, IN_PLACE_ATTRIBUTE = "mlirfuse.tiles", "mlirfuse.in_place"
+"""On a call: `tiles` and `in_place` of its kernel."""
+
 SOURCE = "hal.executable.source"
 """Name of the op that holds a kernel."""
 
@@ -41,6 +44,9 @@ class VectorKernel:
       scratch: types of tensors behind the results, in which it keeps values of its own.
       zeroed: types of further such tensors, `%z0`, ..., which are zeros when it begins.
       operations: operations that it computes, where these are not those of the region's ops.
+      tiles: how its workgroups divide the results, which have one layout; empty if not described.
+        Kernels with the same description and grid write the same parts.
+      in_place: numbers of the operands of which a workgroup reads the part that it writes.
     """
 
     entry: str
@@ -52,6 +58,8 @@ class VectorKernel:
     scratch: tuple[ir.Type, ...] = ()
     zeroed: tuple[ir.Type, ...] = ()
     operations: int | None = None
+    tiles: str = ""
+    in_place: tuple[int, ...] = ()
 
 
 def memref(kind: ir.Type) -> str:
@@ -114,6 +122,10 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
         places = [-1] * written + list(range(len(kernel.operands), len(arguments)))
         index = ", ".join(f"{place} : index" for place in places)
         tied = {"tied_operands": ir.Attribute.parse(f"[{index}]")} if kernel.zeroed else {}
+        described = {
+            TILES_ATTRIBUTE: ir.StringAttr.get(kernel.tiles),
+            IN_PLACE_ATTRIBUTE: ir.DenseI64ArrayAttr.get(kernel.in_place),
+        }
         return ir.Operation.create(
             "flow.dispatch",
             results=[*kernel.results, *kernel.scratch, *kernel.zeroed],
@@ -122,6 +134,7 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
                 "entry_points": ir.Attribute.parse(f"[@{symbol}::@{entry}]"),
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
                 **tied,
+                **(described if kernel.tiles else {}),
             },
         )
 

@@ -27,7 +27,12 @@ _FREE = frozenset({"linalg.yield", "linalg.index", "arith.constant"})
 
 def role_of(members: Iterable[ir.Operation]) -> str:
     """The role of a kernel that computes these ops."""
-    found = set(map(_role, members))
+    return role_of_all(map(_role, members))
+
+
+def role_of_all(roles: Iterable[str]) -> str:
+    """The role of a kernel whose parts have these roles."""
+    found = {*roles}
     return next((role for role in _ORDER if role in found), MOVEMENT)
 
 
