@@ -122,6 +122,28 @@ def test_a_norm_of_embeddings_reads_the_table(interpreter, columns):
 
 
 @needs_triton
+@pytest.mark.parametrize("columns", [37, 9001])
+def test_embeddings_that_are_a_result_come_from_the_kernel_of_their_norm(interpreter, columns):
+    """A residual connection reads them, too."""
+    text = NORM.replace(
+        "    -> tensor<77xCxf32> {", "    -> (tensor<77xCxf32>, tensor<77xCxf32>) {"
+    )
+    text = text.replace(
+        "return %y : tensor<77xCxf32>", "return %y, %g : tensor<77xCxf32>, tensor<77xCxf32>"
+    )
+    text = text.replace("xCx", f"x{columns}x").replace("<Cx", f"<{columns}x")
+    text = text.replace("C.0", f"{columns}.0")
+    table, p = draw((50, columns), "f32"), draw((columns,), "f32", 1)
+    index = np.random.default_rng(5).integers(0, 50, (77,))
+    found = run(interpreter, text, "rows", [table, index, p], [(77, columns)] * 2)
+    rows = table.astype(np.float64)[index] + p
+    expected = [rows / np.sqrt((rows**2).mean(1, keepdims=True)), rows]
+    in_order = np.allclose(found[0], expected[0], rtol=1e-3)
+    for one, other in zip(found, expected if in_order else expected[::-1], strict=True):
+        close(one, other, "f32")
+
+
+@needs_triton
 def test_a_sum_of_embeddings_reads_the_table(interpreter):
     table, index = draw((50, 24), "f32"), np.random.default_rng(3).integers(0, 50, (9, 40))
     (found,) = run(interpreter, BAG, "rows", [table, index], [(9, 24)])

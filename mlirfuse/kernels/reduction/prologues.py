@@ -25,7 +25,7 @@ def find(region: ir.Operation, target: Target) -> Extension | NoMatch | None:
       target: the machine that is compiled for.
     """
     if triton_compiler.supports(target):
-        return norm_prologues.find(region, target, gathers=True)
+        return norm_prologues.find(region, target, gathers=True, shares=True)
     if target.vector_kernels and target.cpu is not None:
         found = norm_prologues.find(region, target, gathers=True)
         if isinstance(found, Extension) and _gathers_in_kernel(region, found, target.cpu):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -19,7 +21,7 @@ from mlirfuse.targets.base import Target
 
 
 def find(
-    region: ir.Operation, target: Target, *, gathers: bool = False
+    region: ir.Operation, target: Target, *, gathers: bool = False, shares: bool = False
 ) -> Extension | NoMatch | None:
     """Finds the elementwise producers that only the group uses, and the reshapes between them.
 
@@ -27,6 +29,8 @@ def find(
       region: a group that `reduces_rows`.
       target: the target, for its limits.
       gathers: whether elements at computed indices may be among them.
+      shares: whether ops behind the group may read a producer of whole rows, too: it becomes a
+        result, as the embeddings that a norm and a residual connection read.
 
     Returns:
       The prologue; a refusal of it; None for none.
@@ -34,8 +38,11 @@ def find(
     inner = inner_ops(region)
     limits = Limits.of(region, inner, target)
     refusal: NoMatch | None = None
-    for through_reshapes in (True, False):
-        found = _producers(region, inner, through_reshapes=through_reshapes, gathers=gathers)
+    for through_reshapes, with_others in itertools.product((True, False), (shares, False)):
+        others = _other_users(region, inner) if with_others else {}
+        found = _producers(
+            region, inner, others, through_reshapes=through_reshapes, gathers=gathers
+        )
         if not found:
             continue
         refusal = limits.refusal(region, found)
@@ -51,9 +58,28 @@ def find(
     return refusal
 
 
+def _other_users(
+    region: ir.Operation, inner: Sequence[ir.Operation]
+) -> dict[ir.Operation, list[ir.Operation]]:
+    """The users behind the group of producers of its whole rows, in the order of the producers."""
+    members, found = set(inner), dict[ir.Operation, list[ir.Operation]]()
+    elements = max(math.prod(_known(value)) for op in inner for value in op.operands)
+    for value in (value for op in inner for value in op.operands):
+        op = ops.defining_op(value)
+        if op is None or op in members or op.block != region.block:
+            continue
+        others = [user for user in ops.users(value) if user not in members]
+        around = [ops.ancestor_in(region.block, user) for user in others]
+        behind = all(op is not None and region.is_before_in_block(op) for op in around)
+        if others and behind and math.prod(_known(value)) == elements:
+            found[op] = others
+    return found
+
+
 def _producers(
     region: ir.Operation,
     inner: Sequence[ir.Operation],
+    others: dict[ir.Operation, list[ir.Operation]],
     *,
     through_reshapes: bool,
     gathers: bool,
@@ -63,6 +89,7 @@ def _producers(
     Args:
       region: the group.
       inner: its ops.
+      others: users behind the group that a producer may have.
       through_reshapes: whether reshapes may lie between them.
       gathers: whether elements at computed indices may be among them.
     """
@@ -71,10 +98,20 @@ def _producers(
         reshapes = through_reshapes and op.name in ops.RESHAPES
         return reshapes or fusable_neighbors.is_free_elementwise(op, gathers=gathers)
 
-    found = slices.exclusive_producers(inner, accepts, block=region.block)
+    behind = {user for users in others.values() for user in users}
+    found = slices.exclusive_producers(inner, accepts, behind, region.block)
+    if any(behind.intersection(ops.users(op.results[0])) and op not in others for op in found):
+        return []
     kept: list[ir.Operation] = []
     for op in found:
         source = ops.defining_op(op.operands[0])
         if op.name not in ops.RESHAPES or (source is not None and source in kept):
             kept.append(op)
     return kept
+
+
+def _known(value: ir.Value) -> list[int]:
+    """The static sizes of a value; none of a scalar."""
+    if ops.ranked(value) is None:
+        return []
+    return [size for size in ops.shape(value) if size is not None]
