@@ -47,6 +47,11 @@ SwiGLU took 26.7 us by one warpgroup and 20.3 by two, 512x1080x1080 f16 with GEL
 WHOLE_ROWS = (16, 32, 64, 128)
 """M of tiles that have all of N."""
 
+TWO_WARPS = 2048
+"""Elements of such a tile of f32 that two warps compute at most: 230890x74x19 with four functions
+and a sum of its rows took 64 us on an H200 in tiles of 64 by 32 with two warps, 154 with four,
+which are a warpgroup, and 72 and 110 in tiles of 32 by 32."""
+
 
 def block_n_each(block_n: int, accumulators: int) -> int:
     """Size along N of each accumulator of a tile, a power of two."""
@@ -95,7 +100,9 @@ def tiles(problem: MatmulProblem, target: Target) -> Iterator[tuple[int, int, in
         if is_narrow(problem, target):
             yield NARROW_F32_TILE
             return
-        yield from ((rows, block_n, 8 if rows * block_n >= 128 * 128 else 4) for rows in WHOLE_ROWS)
+        for rows in WHOLE_ROWS:
+            few = problem.operand_bits == 32 and rows * block_n <= TWO_WARPS
+            yield rows, block_n, 2 if few else 8 if rows * block_n >= 128 * 128 else 4
         return
     if is_narrow(problem, target):
         yield NARROW_F32_TILE
