@@ -22,7 +22,9 @@ the rounding of each is a part of the result. Of products of 1288266 factors `1 
 eager PyTorch had errors of 1e-6 to 1.1e-4 on a CPU for six seeds, and so had other orders."""
 
 MAX_OTHER_INDICES = 0.02
-"""Share of indices that may differ: values that are equal in the element type."""
+"""Share of indices that may differ: values that are equal in the element type. More where eager
+PyTorch has others than float64: the smallest of 31283 Mish of f32 lie within half a unit in the
+last place, and 70 % of its positions are others."""
 
 Tensors = list[torch.Tensor]
 
@@ -47,7 +49,8 @@ def compared(
             return {"error": 1e30, "wrong": f"{mine.dtype} {tuple(mine.shape)} for {theirs.dtype}"}
         if not theirs.is_floating_point():
             other = float(((mine != theirs) & (mine != right)).double().mean())
-            if other > MAX_OTHER_INDICES:
+            of_eager = float((theirs != right).double().mean())
+            if other > max(MAX_OTHER_INDICES, of_eager):
                 return {"error": other, "wrong": f"{other:.1%} of the elements differ"}
             continue
         finite = torch.isfinite(theirs) & (right.abs() <= torch.finfo(theirs.dtype).max)

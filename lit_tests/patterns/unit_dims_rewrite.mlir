@@ -317,3 +317,20 @@ func.func @apart(%a: tensor<6x3xf32>, %b: tensor<2x1x3xf32>) -> tensor<2x4x3xf32
   %y = tensor.concat dim(1) %w, %b : (tensor<2x3x3xf32>, tensor<2x1x3xf32>) -> tensor<2x4x3xf32>
   return %y : tensor<2x4x3xf32>
 }
+
+// -----
+
+// The halves of a tensor in the other order: slices have the dimension of size one.
+// CHECK-LABEL: @rolled
+// CHECK-SAME: %[[X:.*]]: tensor<2x6x3xf32>
+// CHECK-DAG: %[[A:.*]] = tensor.extract_slice %[[X]][1, 0, 0] [1, 6, 3] [1, 1, 1] : tensor<2x6x3xf32> to tensor<1x6x3xf32>
+// CHECK-DAG: %[[B:.*]] = tensor.extract_slice %[[X]][0, 0, 0] [1, 6, 3] [1, 1, 1] : tensor<2x6x3xf32> to tensor<1x6x3xf32>
+// CHECK: tensor.concat dim(0) %[[A]], %[[B]]
+func.func @rolled(%x: tensor<2x6x3xf32>) -> tensor<2x6x3xf32> {
+  %a = tensor.extract_slice %x[1, 0, 0] [1, 6, 3] [1, 1, 1] : tensor<2x6x3xf32> to tensor<6x3xf32>
+  %b = tensor.extract_slice %x[0, 0, 0] [1, 6, 3] [1, 1, 1] : tensor<2x6x3xf32> to tensor<6x3xf32>
+  %c = tensor.expand_shape %a [[0, 1], [2]] output_shape [1, 6, 3] : tensor<6x3xf32> into tensor<1x6x3xf32>
+  %d = tensor.expand_shape %b [[0, 1], [2]] output_shape [1, 6, 3] : tensor<6x3xf32> into tensor<1x6x3xf32>
+  %y = tensor.concat dim(0) %c, %d : (tensor<1x6x3xf32>, tensor<1x6x3xf32>) -> tensor<2x6x3xf32>
+  return %y : tensor<2x6x3xf32>
+}

@@ -30,8 +30,8 @@ from mlirfuse.structured.ir import marks, ops, slices
 
 _DISPATCHES = (ops.REGION, *marks.KERNEL_CALLS)
 
-MAX_CALLS, MAX_BUFFERS = 8, 48
-"""Calls that become one, and tensors that it reads and writes."""
+MAX_CALLS = 8
+"""Calls that become one."""
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -43,7 +43,11 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         inner = (op, *ops.nested_ops(op))
         awaited = {ops.defining_op(value) for each in inner for value in each.operands} & late
         calls = [*itertools.chain(*chains), op]
-        fits = joint.is_call(op) and _buffers(calls) <= MAX_BUFFERS and len(calls) <= MAX_CALLS
+        fits = (
+            joint.is_call(op)
+            and _buffers(calls) <= ctx.target.max_operands
+            and len(calls) <= MAX_CALLS
+        )
         before = next((chain for chain in chains if awaited == {chain[-1]}), None)
         if fits and not awaited:
             chains.append([op])

@@ -16,6 +16,13 @@
     %n = tensor.concat dim(0) %s, %c
     %y = tensor.expand_shape %n [[0], [1, 2]]
 
+    %s = tensor.extract_slice %a[0, 0] [1, N] [1, 1]   tensor<NxT>
+    %x = tensor.expand_shape %s [[0, 1]]               tensor<1xNxT>
+    %y = tensor.concat dim(0) %x, %b
+  becomes
+    %x = tensor.extract_slice %a[0, 0] [1, N] [1, 1]   tensor<1xNxT>
+    %y = tensor.concat dim(0) %x, %b
+
     %x = tensor.expand_shape %s [[0, 1], [2]]          tensor<1xMxTx1>
     %y, %a = iree_linalg_ext.scan dimension(2) ins(%x)
   becomes
@@ -26,11 +33,12 @@ Root: the collapse, or a concatenation of what an elementwise op computes withou
 one, which no elementwise op reads. A model with a batch of one has such reshapes between the parts
 of a rotary embedding, where they would end a group. Or a slice of a tensor that is expanded by
 dimensions of size one, such as a part of what an elementwise op computes: it becomes a slice of the
-tensor itself, which `slice_fusion` finds behind that op. Or a scan of such a tensor, or of which
-such a collapse alone reads the result. Each group of merged dimensions has one of another size at
-most; all parts are inserted at static offsets, into an empty tensor, a constant one, as the zeros
-between the elements of a transposed convolution's image, or one insertion after the other, which
-nothing else reads. Static sizes, any element type.
+tensor itself, which `slice_fusion` finds behind that op. Or such a slice without dimensions of size
+one that a concatenation reads with them: its kernel reads the tensor itself. Or a scan of such a
+tensor, or of which such a collapse alone reads the result. Each group of merged dimensions has one
+of another size at most; all parts are inserted at static offsets, into an empty tensor, a constant
+one, as the zeros between the elements of a transposed convolution's image, or one insertion after
+the other, which nothing else reads. Static sizes, any element type.
 Numerics: exact.
 Source: MLIR, folding of unit extent dimensions.
 """
@@ -59,6 +67,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         return _concatenation(root)
     if root.name == SCAN:
         return _scan(root)
+    if root.name == "tensor.expand_shape":
+        return _expanded_slice(root)
     chain = _insertions(root)
     if not chain or ops.in_region(root):
         return None
@@ -96,6 +106,31 @@ def _slice(root: ir.Operation) -> Match | None:
     dropped = [user for user in ops.users(root.results[0]) if _collapses(user, groups)]
     boxes = [taken.boxes[d] for d in wide]
     return Match(root, (root, *dropped), (expand, boxes, places, groups))
+
+
+def _expanded_slice(root: ir.Operation) -> Match | None:
+    """Finds a slice that gets its dimensions of size one back for concatenations."""
+    cut, users = ops.defining_op(root.operands[0]), ops.users(root.results[0])
+    if cut is None or cut.name != "tensor.extract_slice" or ops.in_region(root):
+        return None
+    if not users or any(user.name != "tensor.concat" for user in users):
+        return None
+    sizes, shape = ops.slice_params(cut).static_sizes, ops.shape(root.results[0])
+    if None in shape or sizes != list(shape) or ops.users(cut.results[0]) != [root]:
+        return None
+    return Match(root, (cut, root), cut)
+
+
+def _rewrite_expanded_slice(root: ir.Operation, cut: ir.Operation) -> ir.Operation:
+    """Builds the slice with these dimensions."""
+    offsets, sizes, strides = zip(*ops.slice_params(cut).boxes, strict=True)
+    shape = ops.shape(root.results[0])
+    with ir.InsertionPoint(cut), cut.location:
+        new = slice_builder.extract_slice(cut.operands[0], offsets, sizes, strides, shape=shape)
+    root.results[0].replace_all_uses_with(new.results[0])
+    root.erase()
+    cut.erase()
+    return new
 
 
 def _rewrite_slice(
@@ -269,6 +304,8 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
         return _rewrite_concatenation(match.root, *match.data)
     if match.root.name == SCAN:
         return _rewrite_scan(match.root, match.data)
+    if match.root.name == "tensor.expand_shape":
+        return _rewrite_expanded_slice(match.root, match.data)
     root, (groups, chain) = match.root, match.data
     result, element = root.results[0], ops.element_type(root.results[0])
     start = ops.constant(chain[0].operands[1])
@@ -301,7 +338,10 @@ def _inserted(insertion: ir.Operation, whole: ir.Value, groups: Groups) -> ir.Op
 PASS = FusionPass(
     name="unit_dims_rewrite",
     summary="Concatenations, slices and scans have no dimensions of size one that are dropped",
-    roots=("tensor.collapse_shape", "tensor.extract_slice", "tensor.concat", SCAN),
+    roots=(
+        *("tensor.collapse_shape", "tensor.expand_shape", "tensor.extract_slice", "tensor.concat"),
+        SCAN,
+    ),
     match=match,
     rewrite=rewrite,
     kind=Kind.REWRITE,

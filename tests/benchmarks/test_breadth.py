@@ -100,6 +100,11 @@ def test_indices_may_differ_where_few_do():
     assert "wrong" not in check(ours, eager, eager)
     ours[:50] += 1
     assert "wrong" in check(ours, eager, eager)
+    exact = eager + 1
+    exact[:900] -= 1
+    assert "wrong" not in check(ours, eager, exact), "a tenth of eager's indices are others"
+    ours[:200] += 1
+    assert "wrong" in check(ours, eager, exact)
 
 
 def entry(name, ours, others, **more):

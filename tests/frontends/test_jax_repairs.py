@@ -410,7 +410,7 @@ def test_attention_with_biases(rng):
     check(function, *arguments, tolerance=1e-5)
     program = mlirfuse.compile(function, tuple(arguments), target="cpu", cache=False)
     names = [kernel.name.partition("_")[0] for kernel in program.kernels]
-    assert names == ["matmul", "matmul", "matmul", "attention"]
+    assert names == ["joint", "attention"]
 
 
 def test_loops_whose_values_mlir_would_remove(rng):

@@ -98,13 +98,15 @@ def test_splits_have_whole_tiles_and_occupy_the_device(rows, columns, bits):
     assert rows * config.splits >= min(TARGET.gpu.num_sms, most // 2)
 
 
-@pytest.mark.parametrize("rows", [7, 112, 128])
+@pytest.mark.parametrize("rows", [7, 112, 300])
 @pytest.mark.parametrize("writes", [0, 1])
 def test_partial_results_fit_the_registers_of_a_cta(rows, writes):
     """More of them where a result beyond the L2 cache is written in whole lines."""
-    problem = ReductionProblem(rows, 1 << 18, NORM, 1, writes, contiguous_rows=rows)
+    problem = ReductionProblem(
+        rows, 1 << 18, NORM, 1, writes, contiguous_rows=rows, operand_bits=32
+    )
     config = strategies.loop_config(problem, TARGET)
-    limit = strategies.MAX_PARTIALS * (strategies.WRITTEN_LINES if rows == 112 else 1)
+    limit = strategies.MAX_PARTIALS * (strategies.WRITTEN_LINES if rows == 300 else 1)
     limit = limit if writes else strategies.MAX_SPLITS * config.block_rows
     assert config.block_rows * config.splits <= limit
 

@@ -213,7 +213,8 @@ def place(text):
 def test_must_fuse_leaves_ops_to_iree_that_kernels_of_ours_would_split():
     """The hint of `kernel_code` is true: a request comes before a kernel for a part of it."""
     model, x = Scored().eval(), torch.randn(8, 64, generator=torch.Generator().manual_seed(1))
-    program = mlirfuse.compile(model, (x,), cache=False)
+    options = {"cache": False, "disable_pass": ["sibling_kernel_fusion"]}
+    program = mlirfuse.compile(model, (x,), **options)
     found = {
         b.reason: tuple(
             op.rpartition("/")[2].rpartition(":")[0] for op in (b.source_ops[-1], b.target_ops[-1])
@@ -223,7 +224,7 @@ def test_must_fuse_leaves_ops_to_iree_that_kernels_of_ours_would_split():
     pair = (place("product = h"), place("score = product"))
     assert found[BoundaryReason.KERNEL_CODE] == pair
     assert found[BoundaryReason.RESHAPED] == (place("y = self.up"), place("y = torch.relu"))
-    fused = mlirfuse.compile(model, (x,), must_fuse=[pair], cache=False)
+    fused = mlirfuse.compile(model, (x,), must_fuse=[pair], **options)
     assert len(fused.kernels) == len(program.kernels) - 1
     for one, other in zip(fused(x), model(x), strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

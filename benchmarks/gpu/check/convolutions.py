@@ -111,7 +111,7 @@ def _convolution(
 
 def channels_first(chance: Chance) -> Work:
     """Images and filters with channels first."""
-    images, channels, filters = chance.pick(1, 3), chance.size(70, 2), chance.size(90)
+    images, channels, filters = chance.pick(1, 3), chance.size(70, 2), chance.size(90, 2)
     size, stride = chance.pick(1, 3), chance.pick(1, 2)
     height, width = chance.size(33, 3), chance.size(33, 3)
 

@@ -72,11 +72,13 @@ UNALIGNED_LINES = 4
 """Lines where columns do not start at sectors, so that the ends of a tile are loaded twice: an RMS
 norm over 256 channels of 53 images of 82x82 f32 took 358 us with one line and 257 with four."""
 
-WRITTEN_LINES = 4
-"""Lines of a tile of a loop that writes more than the L2 cache holds, in rows of no whole lines, and
-times as many partial results as otherwise: each line of a result is written at once. On an H200 the
-differences of 57856 rows of 856 f32 from their mean took 198 us in tiles of one line, 230 in those
-of four by as many CTAs, 179 with twice and 172 with four times as many parts (torch.compile 155)."""
+WRITTEN_LINES, MIN_WRITTEN_RUN = 4, 256
+"""Lines of a tile of a loop that writes more of f32 than the L2 cache holds, in runs of so many
+rows at least and no whole lines, and times as many partial results as otherwise: a line of the
+result is written at once. On an H200 the differences from their mean of 57856 rows of 856 took 196
+us in tiles of one line, 230 in those of four by as many CTAs, and 173 with three times as many
+parts (torch.compile 154); 64 times 4000 rows of 300 495 and 228 us (360); but 500000 rows of 100
+153 and 207, 200000 of 777 f16 261 and 359."""
 
 TILE_WARPS, MAX_TILE_WARPS = 4, 16
 """Warps of a tile with all columns: as few as hold it, so that most of a column is reduced within
@@ -377,9 +379,10 @@ def _loop_tile(problem: ReductionProblem, elements: int, gpu: GpuDevice) -> Redu
 
 def _writes_parts_of_lines(problem: ReductionProblem, gpu: GpuDevice) -> bool:
     """Whether adjacent tiles of one line of rows write parts of the same lines of large results."""
-    whole = problem.contiguous_rows * problem.operand_bits % LINE_BITS == 0
-    size = problem.rows * problem.columns * problem.operand_bits // 8
-    return problem.writes > 0 and not whole and size > gpu.l2_bytes
+    run, size = problem.contiguous_rows, problem.rows * problem.columns * 4
+    if problem.operand_bits != 32 or run < MIN_WRITTEN_RUN or run * 32 % LINE_BITS == 0:
+        return False
+    return problem.writes > 0 and size > gpu.l2_bytes
 
 
 def _padded(count: int, size: int) -> int:
