@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders import slice_builder
 from mlirfuse.core import Match, PassContext
 from mlirfuse.structured.ir import ops, slices
 from mlirfuse.structured.ir.common_iteration_space import Digits, Space
@@ -139,9 +140,9 @@ def reshape(
     if before == tuple(sizes):
         return value
     groups, split = _pairs(before, sizes)
-    merged = builders.collapse(value, groups)
     if all(len(group) == 1 for group in split):
-        return merged
+        return slice_builder.merged(value, groups) or builders.collapse(value, groups)
+    merged = builders.collapse(value, groups)
     return builders.expand(merged, split, sizes, dynamic)
 
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops, slices
+
+Box = tuple[Any, ...]
+"""Offset, size and stride along a dimension, whole numbers."""
 
 
 def computed_in_part(op: ir.Operation, cut: ir.Operation) -> ir.Operation:
@@ -138,6 +142,42 @@ def extract_slice(
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, *map(len, dynamic)]),
         },
     )
+
+
+def merged(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value | None:
+    """A slice with merged dimensions, as one of the tensor with those dimensions merged.
+
+    Args:
+      value: a tensor; None is returned for one that is no static slice of all its dimensions, or
+        whose elements have no common stride along a group.
+      groups: its dimensions for each one of the result.
+    """
+    cut = ops.defining_op(value)
+    if cut is None or cut.name != "tensor.extract_slice" or None in ops.shape(cut.operands[0]):
+        return None
+    whole = [size or 0 for size in ops.shape(cut.operands[0])]
+    boxes = [box for box in ops.slice_params(cut).boxes if all(isinstance(n, int) for n in box)]
+    if not len(boxes) == len(whole) == len(ops.shape(value)):
+        return None
+    found = [_merged_box([boxes[d] for d in group], [whole[d] for d in group]) for group in groups]
+    known = [box for box in found if box is not None]
+    if len(known) < len(found):
+        return None
+    offsets, sizes, strides = zip(*known, strict=True)
+    source = builders.collapse(cut.operands[0], groups)
+    return extract_slice(source, offsets, sizes, strides).results[0]
+
+
+def _merged_box(boxes: Sequence[Box], whole: Sequence[int]) -> Box | None:
+    """Offset, size and stride along dimensions that are merged; None where no stride is common."""
+    first, count, stride, inner = 0, 1, 1, 1
+    for (offset, size, step), extent in reversed([*zip(boxes, whole, strict=True)]):
+        if size > 1 and count == 1:
+            stride = step * inner
+        elif size > 1 and step * inner != stride * count:
+            return None
+        first, count, inner = first + offset * inner, count * size, inner * extent
+    return first, count, stride
 
 
 def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:
