@@ -30,8 +30,8 @@ from mlirfuse.structured.ir import marks, ops, slices
 
 _DISPATCHES = (ops.REGION, *marks.KERNEL_CALLS)
 
-MAX_CALLS = 8
-"""Calls that become one."""
+MAX_CALLS, MAX_STACK = 8, 28 << 10
+"""Calls that become one, and bytes of their buffers on the stack, of which IREE allows 32 KiB."""
 
 
 def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
@@ -43,11 +43,7 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
         inner = (op, *ops.nested_ops(op))
         awaited = {ops.defining_op(value) for each in inner for value in each.operands} & late
         calls = [*itertools.chain(*chains), op]
-        fits = (
-            joint.is_call(op)
-            and _buffers(calls) <= ctx.target.max_operands
-            and len(calls) <= MAX_CALLS
-        )
+        fits = joint.is_call(op) and _fits(calls, ctx.target.max_operands)
         before = next((chain for chain in chains if awaited == {chain[-1]}), None)
         if fits and not awaited:
             chains.append([op])
@@ -69,9 +65,11 @@ def _behind(root: ir.Operation) -> Iterator[ir.Operation]:
     return (view.operation for view in itertools.islice(following, 1, None))
 
 
-def _buffers(calls: list[ir.Operation]) -> int:
-    """Tensors that one dispatch in the place of calls reads and writes."""
-    return len({value for call in calls for value in (*call.operands, *call.results)})
+def _fits(calls: list[ir.Operation], most: int) -> bool:
+    """Whether calls are not too many, nor the tensors that they read and write, nor their stack."""
+    buffers = {value for call in calls for value in (*call.operands, *call.results)}
+    stack = sum(map(joint.stack_bytes, calls))
+    return len(calls) <= MAX_CALLS and len(buffers) <= most and stack <= MAX_STACK
 
 
 def rewrite(match: Match, ctx: PassContext) -> ir.Operation:

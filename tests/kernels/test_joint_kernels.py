@@ -55,6 +55,12 @@ def many(x):
     return tuple(times(x, 16 + n) for n in range(11))
 
 
+def on_the_stack(x):
+    """Norms whose rows are on the stack, of which IREE allows 32 KiB."""
+    rows = ((x[:8, :1] + weight(1, 5000 + 100 * n, n).to(x.dtype)).sin() for n in range(4))
+    return tuple(F.layer_norm(row, row.shape[1:]) for row in rows)
+
+
 CALLS = {
     projections: [3],
     gated: [2],
@@ -62,6 +68,7 @@ CALLS = {
     in_turn: [],
     different: [2],
     many: [8, 3],
+    on_the_stack: None,
 }
 DTYPES = {"f32": (torch.float32, 1e-5), "bf16": (torch.bfloat16, 2e-2)}
 
@@ -74,7 +81,8 @@ def test_values(function, size, dtype, target):
     kind, tolerance = DTYPES[dtype]
     x = torch.randn((size, 96), generator=torch.manual_seed(3)).to(kind)
     expected = function(x.double())  # makes the weights
-    program = mlirfuse.compile(Program(function), (x,), target=target)
+    options = {"target": target, "disable_feature": ["fallback"]}
+    program = mlirfuse.compile(Program(function), (x,), **options)
     found = program(x)
     if isinstance(expected, torch.Tensor):
         found, expected = (found,), (expected,)
@@ -82,4 +90,5 @@ def test_values(function, size, dtype, target):
         error = (torch.as_tensor(one).double() - other).abs().max()
         assert error <= tolerance * other.abs().max()
     taken = [d for d in program.report.decisions if d.pass_name == PASS and d.taken]
-    assert size == 1 or [len(d.op_names) for d in taken] == CALLS[function]
+    found = [len(d.op_names) for d in taken]
+    assert size == 1 or CALLS[function] in (None, found)

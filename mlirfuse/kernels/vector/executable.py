@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import math
+import re
 from collections.abc import Mapping
 
 from iree.compiler import ir
@@ -24,6 +25,11 @@ NAME = "vector_kernel"
 
 TILES_ATTRIBUTE, IN_PLACE_ATTRIBUTE = "mlirfuse.tiles", "mlirfuse.in_place"
 """On a call: `tiles` and `in_place` of its kernel."""
+
+STACK_ATTRIBUTE = "mlirfuse.stack"
+"""On a call: bytes of its kernel's buffers on the stack; absent without one."""
+
+_STACK = re.compile(r"memref\.alloca.*: (?:\(\) -> )?memref<(\d+)x([a-z]+)(\d+)>")
 
 SOURCE = "hal.executable.source"
 """Name of the op that holds a kernel."""
@@ -122,6 +128,8 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
         places = [-1] * written + list(range(len(kernel.operands), len(arguments)))
         index = ", ".join(f"{place} : index" for place in places)
         tied = {"tied_operands": ir.Attribute.parse(f"[{index}]")} if kernel.zeroed else {}
+        stack = _stack_bytes(kernel)
+        index_type = ir.IndexType.get()
         described = {
             TILES_ATTRIBUTE: ir.StringAttr.get(kernel.tiles),
             IN_PLACE_ATTRIBUTE: ir.DenseI64ArrayAttr.get(kernel.in_place),
@@ -135,8 +143,15 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
                 **tied,
                 **(described if kernel.tiles else {}),
+                **({STACK_ATTRIBUTE: ir.IntegerAttr.get(index_type, stack)} if stack else {}),
             },
         )
+
+
+def _stack_bytes(kernel: VectorKernel) -> int:
+    """Bytes of its buffers on the stack."""
+    found = (_STACK.search(line) for line in kernel.lines)
+    return sum(int(kind[1]) * int(kind[3]) // 8 for kind in found if kind is not None)
 
 
 def _text(kernel: VectorKernel, symbol: str, entry: str) -> str:

@@ -22,7 +22,7 @@ from iree.compiler import ir
 from mlirfuse.kernels import calls as calls_of_kernels
 from mlirfuse.kernels.vector import executable
 from mlirfuse.kernels.vector.executable import VectorKernel
-from mlirfuse.kernels.vector.workgroups import merged
+from mlirfuse.kernels.vector.workgroups import RESERVED
 from mlirfuse.kernels.vector.writer import Linear, Writer, linear
 from mlirfuse.structured.ir import ops
 from mlirfuse.targets.base import CpuDevice
@@ -33,7 +33,6 @@ _SUBSPAN = re.compile(
 _ID = re.compile(r"(%\w+) = hal\.interface\.workgroup\.id\[(\d)\].*")
 _STACK = re.compile(r"(%\w+) = memref\.alloca\(.* : (memref<.*>)")
 _NAME = re.compile(r"%\w+")
-
 
 Chain = tuple[ir.Operation, ...]
 """Calls of which each may read results of earlier ones, in the parts that its workgroup wrote."""
@@ -46,6 +45,12 @@ def is_call(op: ir.Operation) -> bool:
         and "tied_operands" not in op.attributes
         and str(op.attributes["entry_points"]).startswith(f"[@{executable.NAME}_")
     )
+
+
+def stack_bytes(call: ir.Operation) -> int:
+    """Bytes on the stack of the kernel that an op calls."""
+    name = executable.STACK_ATTRIBUTE
+    return ir.IntegerAttr(call.attributes[name]).value if name in call.attributes else 0
 
 
 def continues(call: ir.Operation, producer: ir.Operation) -> bool:
@@ -178,7 +183,7 @@ def join(chains: Sequence[Chain], anchor: ir.Operation, device: CpuDevice) -> ir
         for symbols, alike in called.items()
     ]
     total = sum(part.count for part in parts)
-    taken = merged(total, device)
+    workgroups = min(total, device.cores * RESERVED - 1)
     writer = Writer()
 
     def one(number: str, _: list[str]) -> list[str]:
@@ -186,18 +191,18 @@ def join(chains: Sequence[Chain], anchor: ir.Operation, device: CpuDevice) -> ir
         return []
 
     identity = writer.value("hal.interface.workgroup.id[0] : index")
-    if taken == 1:
+    if workgroups == total:
         one(identity, [])
     else:
-        start = linear(identity) * taken
-        writer.loop(start, writer.binary("minsi", start + taken, total), 1, [], [], one)
+        first, last = (_start(writer, linear(identity) + n, total, workgroups) for n in (0, 1))
+        writer.loop(first, last, 1, [], [], one)
     kernel = VectorKernel(
         entry="joint",
         lines=tuple(writer.text()),
         operands=operands,
         kinds=tuple(value.type for value in operands),
         results=tuple(value.type for value in results),
-        grid=(-(-total // taken), 1),
+        grid=(workgroups, 1),
     )
     made = executable.call(anchor, kernel, {})
     for old, new in zip(results, made.results, strict=True):
@@ -206,6 +211,18 @@ def join(chains: Sequence[Chain], anchor: ir.Operation, device: CpuDevice) -> ir
     for call in reversed(calls):
         call.erase()
     return made
+
+
+def _start(writer: Writer, workgroup: Linear, total: int, workgroups: int) -> str:
+    """The first part of a workgroup, of which each takes fewer than the one before.
+
+    IREE gives a thread eight workgroups at once where there are eight for each; of fewer it takes
+    one after the other, and the last ones end together.
+    """
+    rest = writer.index(linear(workgroups) + workgroup * -1)
+    square = writer.binary("muli", rest, rest)
+    left = writer.binary("divui", linear(square) * total, workgroups * workgroups)
+    return writer.index(linear(total) + linear(left) * -1)
 
 
 def _buffers(call: ir.Operation, names: Mapping[ir.Value, str]) -> tuple[str, ...]:
