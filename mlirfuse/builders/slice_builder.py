@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +12,7 @@ from iree.compiler import ir
 
 from mlirfuse import builders
 from mlirfuse.structured.ir import ops, slices
+from mlirfuse.structured.ir.strided_views import merged_stride
 
 Box = tuple[Any, ...]
 """Offset, size and stride along a dimension, whole numbers."""
@@ -170,14 +173,11 @@ def merged(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value | None:
 
 def _merged_box(boxes: Sequence[Box], whole: Sequence[int]) -> Box | None:
     """Offset, size and stride along dimensions that are merged; None where no stride is common."""
-    first, count, stride, inner = 0, 1, 1, 1
-    for (offset, size, step), extent in reversed([*zip(boxes, whole, strict=True)]):
-        if size > 1 and count == 1:
-            stride = step * inner
-        elif size > 1 and step * inner != stride * count:
-            return None
-        first, count, inner = first + offset * inner, count * size, inner * extent
-    return first, count, stride
+    offsets, sizes, steps = zip(*boxes, strict=True)
+    inner = [math.prod(whole[d + 1 :]) for d in range(len(whole))]
+    stride = merged_stride([*map(operator.mul, steps, inner)], sizes)
+    first = sum(map(operator.mul, offsets, inner))
+    return None if stride is None else (first, math.prod(sizes), stride)
 
 
 def take(value: ir.Value, axis: int, offset: int, size: int) -> ir.Operation:

@@ -173,7 +173,7 @@ def _text(
       results: values that are returned.
       sizes: values of dynamic sizes.
     """
-    source = _module(anchor)
+    source = ops.module_of(anchor)
     with anchor.context, ir.Location.unknown():
         made = ir.Module.parse(_skeleton(*(_typed(v, sizes) for v in (arguments, results))))
         for name in source.attributes:
@@ -257,13 +257,6 @@ class _HiddenSizes:
                 barrier = ir.Operation.create(_BARRIER, results=[kind], operands=bare.results)
             self._made[size] = barrier.results[0]
         return None if size is None else self._made[size]
-
-
-def _module(op: ir.Operation) -> ir.Operation:
-    current = op
-    while current.name != "builtin.module":
-        current = current.parent.operation
-    return current
 
 
 Typed = tuple[str, tuple[int, ...]]

@@ -42,8 +42,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     for op in _behind(root):
         inner = (op, *ops.nested_ops(op))
         awaited = {ops.defining_op(value) for each in inner for value in each.operands} & late
-        calls = [*itertools.chain(*chains), op]
-        fits = joint.is_call(op) and _fits(calls, ctx.target.max_operands)
+        calls = itertools.chain(*chains, [op])
+        fits = joint.is_call(op) and _fits([*calls], ctx.target.max_operands)
         before = next((chain for chain in chains if awaited == {chain[-1]}), None)
         if fits and not awaited:
             chains.append([op])
@@ -55,8 +55,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
             late.add(op)
     if len(chains) == len(chains[0]) == 1:
         return None
-    calls = slices.in_order(itertools.chain(*chains))
-    return Match(root, tuple(calls), [tuple(chain) for chain in chains])
+    group = slices.in_order(itertools.chain(*chains))
+    return Match(root, tuple(group), [tuple(chain) for chain in chains])
 
 
 def _behind(root: ir.Operation) -> Iterator[ir.Operation]:

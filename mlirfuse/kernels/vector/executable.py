@@ -108,9 +108,7 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
       kernel: the kernel.
       made: the operands that were made for it.
     """
-    module = region
-    while module.name != "builtin.module":
-        module = module.parent.operation
+    module = ops.module_of(region)
     parts = [kernel.grid, *kernel.kinds, "results", *kernel.results, *kernel.scratch]
     parts += ["zeroed", *kernel.zeroed] if kernel.zeroed else []
     parts += kernel.lines
@@ -128,12 +126,6 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
         places = [-1] * written + list(range(len(kernel.operands), len(arguments)))
         index = ", ".join(f"{place} : index" for place in places)
         tied = {"tied_operands": ir.Attribute.parse(f"[{index}]")} if kernel.zeroed else {}
-        stack = _stack_bytes(kernel)
-        index_type = ir.IndexType.get()
-        described = {
-            TILES_ATTRIBUTE: ir.StringAttr.get(kernel.tiles),
-            IN_PLACE_ATTRIBUTE: ir.DenseI64ArrayAttr.get(kernel.in_place),
-        }
         return ir.Operation.create(
             "flow.dispatch",
             results=[*kernel.results, *kernel.scratch, *kernel.zeroed],
@@ -142,10 +134,20 @@ def call(region: ir.Operation, kernel: VectorKernel, made: Mapping[str, ir.Value
                 "entry_points": ir.Attribute.parse(f"[@{symbol}::@{entry}]"),
                 "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, len(arguments), 0, 0]),
                 **tied,
-                **(described if kernel.tiles else {}),
-                **({STACK_ATTRIBUTE: ir.IntegerAttr.get(index_type, stack)} if stack else {}),
+                **_description(kernel),
             },
         )
+
+
+def _description(kernel: VectorKernel) -> dict[str, ir.Attribute]:
+    """Attributes of a call for the passes that join calls."""
+    found: dict[str, ir.Attribute] = {}
+    if kernel.tiles:
+        found[TILES_ATTRIBUTE] = ir.StringAttr.get(kernel.tiles)
+        found[IN_PLACE_ATTRIBUTE] = ir.DenseI64ArrayAttr.get(kernel.in_place)
+    if stack := _stack_bytes(kernel):
+        found[STACK_ATTRIBUTE] = ir.IntegerAttr.get(ir.IndexType.get(), stack)
+    return found
 
 
 def _stack_bytes(kernel: VectorKernel) -> int:

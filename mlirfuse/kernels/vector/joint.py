@@ -174,7 +174,7 @@ def join(chains: Sequence[Chain], anchor: ir.Operation, device: CpuDevice) -> ir
     called: dict[tuple[str, ...], list[Chain]] = {}
     for chain in chains:
         called.setdefault(tuple(map(_symbol, chain)), []).append(chain)
-    table = ir.SymbolTable(_module(calls[0]))
+    table = ir.SymbolTable(ops.module_of(calls[0]))
     parts = [
         _Part(
             [_kernel(table[symbol].operation) for symbol in symbols],
@@ -251,9 +251,3 @@ def _write_from(writer: Writer, parts: Sequence[_Part], number: Linear) -> None:
 def _symbol(call: ir.Operation) -> str:
     """The symbol of the executable of a call."""
     return str(call.attributes["entry_points"]).split("@")[1].removesuffix("::")
-
-
-def _module(op: ir.Operation) -> ir.Operation:
-    while op.name != "builtin.module":
-        op = op.parent.operation
-    return op

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 
 from iree.compiler import ir
 
@@ -84,14 +85,21 @@ def _moved(op: ir.Operation, source: StridedView) -> StridedView | None:
             parts = [sizes[d] for d in group]
             strides += [stride * math.prod(parts[n + 1 :]) for n in range(len(parts))]
         return dataclasses.replace(source, strides=tuple(strides))
-    merged = []
-    for group in ops.reassociation(op):
-        kept = [d for d in group if sizes[d] != 1]
-        for outer, inner in itertools.pairwise(kept):
-            if source.strides[outer] != source.strides[inner] * sizes[inner]:
-                return None
-        merged.append(source.strides[(kept or group)[-1]])
-    return dataclasses.replace(source, strides=tuple(merged))
+    merged = [
+        merged_stride([source.strides[d] for d in group], [sizes[d] for d in group])
+        for group in ops.reassociation(op)
+    ]
+    known = tuple(stride for stride in merged if stride is not None)
+    return dataclasses.replace(source, strides=known) if len(known) == len(merged) else None
+
+
+def merged_stride(strides: Sequence[int], sizes: Sequence[int]) -> int | None:
+    """The stride of dimensions with these that are merged; None where they have no common one."""
+    kept = [place for place in zip(strides, sizes, strict=True) if place[1] != 1]
+    for (outer, _), (inner, size) in itertools.pairwise(kept):
+        if outer != inner * size:
+            return None
+    return kept[-1][0] if kept else strides[-1]
 
 
 def _sliced(op: ir.Operation, source: StridedView) -> StridedView | None:

@@ -138,6 +138,13 @@ def yielded_value(value: ir.Value) -> ir.Value:
     return found
 
 
+def module_of(op: ir.Operation) -> ir.Operation:
+    """The module around the op, or the op itself."""
+    while op.name != "builtin.module":
+        op = op.parent.operation
+    return op
+
+
 def in_region(op: ir.Operation) -> bool:
     """Whether the op is inside a dispatch region or workgroups op."""
     parent = op.parent

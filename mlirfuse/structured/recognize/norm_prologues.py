@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 
 from iree.compiler import ir
@@ -38,8 +37,9 @@ def find(
     inner = inner_ops(region)
     limits = Limits.of(region, inner, target)
     refusal: NoMatch | None = None
-    for through_reshapes, with_others in itertools.product((True, False), (shares, False)):
-        others = _other_users(region, inner) if with_others else {}
+    shared = _other_users(region, inner) if shares else {}
+    forms = [shared, {}] if shared else [{}]
+    for through_reshapes, others in itertools.product((True, False), forms):
         found = _producers(
             region, inner, others, through_reshapes=through_reshapes, gathers=gathers
         )
@@ -63,7 +63,7 @@ def _other_users(
 ) -> dict[ir.Operation, list[ir.Operation]]:
     """The users behind the group of producers of its whole rows, in the order of the producers."""
     members, found = set(inner), dict[ir.Operation, list[ir.Operation]]()
-    elements = max(math.prod(_known(value)) for op in inner for value in op.operands)
+    elements = max(ops.num_elements(value) for op in inner for value in op.operands)
     for value in (value for op in inner for value in op.operands):
         op = ops.defining_op(value)
         if op is None or op in members or op.block != region.block:
@@ -71,7 +71,7 @@ def _other_users(
         others = [user for user in ops.users(value) if user not in members]
         around = [ops.ancestor_in(region.block, user) for user in others]
         behind = all(op is not None and region.is_before_in_block(op) for op in around)
-        if others and behind and math.prod(_known(value)) == elements:
+        if others and behind and ops.num_elements(value) == elements:
             found[op] = others
     return found
 
@@ -108,10 +108,3 @@ def _producers(
         if op.name not in ops.RESHAPES or (source is not None and source in kept):
             kept.append(op)
     return kept
-
-
-def _known(value: ir.Value) -> list[int]:
-    """The static sizes of a value; none of a scalar."""
-    if ops.ranked(value) is None:
-        return []
-    return [size for size in ops.shape(value) if size is not None]
