@@ -286,6 +286,9 @@ def collapse(value: ir.Value, groups: Sequence[Sequence[int]]) -> ir.Value:
 def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) -> ir.Value | None:
     """The expand without the splits that `wanted` merges again; None when it cuts across them."""
     split = ops.reassociation(op)
+    coarser = _merged_groups(split, wanted)
+    if coarser is not None:
+        return collapse(op.operands[0], coarser)
     kept = [g for g in split if g in wanted or all((d,) in wanted for d in g)]
     if kept != list(split) or sum(len(g) for g in wanted) != sum(len(g) for g in split):
         return None
@@ -312,6 +315,27 @@ def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) ->
         new_sizes += [sizes[d] for d in group]
         new_dynamic += [values[d] for d in group if d in values]
     return expand(source, groups, new_sizes, new_dynamic)
+
+
+def _merged_groups(
+    split: Sequence[Sequence[int]], wanted: Sequence[Sequence[int]]
+) -> list[list[int]] | None:
+    """The dimensions before a split that groups of those behind it merge; None where they cut one.
+
+    A split [[0, 1], [2]] and a group [0, 1, 2] give [[0, 1]].
+    """
+    found: list[list[int]] = []
+    rest = list(enumerate(split))
+    for group in wanted:
+        merged, count = [], 0
+        while rest and count < len(group):
+            dim, parts = rest.pop(0)
+            merged.append(dim)
+            count += len(parts)
+        if not merged or count != len(group):
+            return None
+        found.append(merged)
+    return found
 
 
 def expand(
@@ -418,23 +442,25 @@ def replace_collapsed(old: ir.Value, wide: ir.Value, groups: Sequence[Sequence[i
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(wide)
         return
-    _skip(old, "tensor.expand_shape", wide, wanted)
+    for user in ops.users(old):
+        inverse = user.name == "tensor.expand_shape" and user.results[0].type == wide.type
+        if inverse and ops.reassociation(user) == wanted:
+            user.results[0].replace_all_uses_with(wide)
     old.replace_all_uses_with(collapse(wide, wanted))
 
 
 def replace_expanded(old: ir.Value, merged: ir.Value, groups: Sequence[Sequence[int]]) -> None:
-    """Replaces `old` by an expand of `merged`; inverse collapses of `old` become `merged`."""
+    """Replaces `old` by an expand of `merged`; collapses of `old` become those of `merged`."""
     wanted = tuple(tuple(g) for g in groups)
     if all(len(g) == 1 for g in wanted):
         old.replace_all_uses_with(merged)
         return
-    _skip(old, "tensor.collapse_shape", merged, wanted)
+    for user in ops.users(old):
+        if user.name != "tensor.collapse_shape":
+            continue
+        coarser = _merged_groups(wanted, ops.reassociation(user))
+        if coarser is not None:
+            with ir.InsertionPoint(user), user.location:
+                user.results[0].replace_all_uses_with(collapse(merged, coarser))
     old.replace_all_uses_with(expand(merged, wanted, ops.shape(old), dynamic_sizes(old)))
 
-
-def _skip(old: ir.Value, name: str, source: ir.Value, groups: tuple[tuple[int, ...], ...]) -> None:
-    """Replaces the results of the reshapes of that name that make `old` into `source`."""
-    for user in ops.users(old):
-        inverse = user.name == name and user.results[0].type == source.type
-        if inverse and ops.reassociation(user) == groups:
-            user.results[0].replace_all_uses_with(source)

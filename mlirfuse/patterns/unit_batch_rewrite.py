@@ -57,9 +57,7 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
             regions=1,
         )
         root.regions[0].blocks[0].append_to(new.regions[0])
-        result.replace_all_uses_with(
-            builders.expand(new.results[0], _GROUPS, [size or 0 for size in ops.shape(result)])
-        )
+        builders.replace_expanded(result, new.results[0], _GROUPS)
     root.erase()
     return new
 
