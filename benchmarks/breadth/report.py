@@ -81,19 +81,25 @@ def _ratios(rated: list[tuple[float, Fields]], record: Fields) -> list[str]:
             lines.append(f"  {name:12} {_summary(r for r, p in rated if p[key] == name)}")
     if stock := [r for _, p in rated if (r := stock_ratio(p)) is not None]:
         lines.append(f"Over IREE without our passes: {_summary(stock)}.")
-    rate = record["rates"]["copy"]
-    shares = [
-        p["bytes"] / rate / (p["ms"]["ours"] * 1e-3)
-        for _, p in rated
-        if p["flops"] <= FLOPS_PER_BYTE * p["bytes"] and p["bytes"] >= MIN_BYTES
-    ]
-    if shares:
+    if shares := _copy_shares(record):
         lines.append(f"Bound by memory: {statistics.median(shares):.0%} of the copy rate (median).")
     lines.append(f"The worst {WORST}:")
     for found, p in sorted(rated, key=lambda entry: entry[0])[:WORST]:
         times = " ".join(f"{system} {ms:.3f}" for system, ms in p["ms"].items())
         lines.append(f"  {found:5.2f} {p['name']} {p['dtype']} {p['text']}: {times} ms")
     return lines
+
+
+def _copy_shares(record: Fields) -> list[float]:
+    """The shares of the copy rate that large programs bound by memory reach."""
+    rate = record["rates"]["copy"]
+    return [
+        p["bytes"] / rate / (p["ms"]["ours"] * 1e-3)
+        for p in record["programs"]
+        if ratio(p) is not None
+        and p["flops"] <= FLOPS_PER_BYTE * p["bytes"]
+        and p["bytes"] >= MIN_BYTES
+    ]
 
 
 def _summary(ratios: Iterable[float]) -> str:
@@ -164,8 +170,17 @@ def markdown(records: Mapping[str, Fields]) -> str:
     wrong, refused = (sum(bool(p.get(key)) for p in programs) for key in ("wrong", "said"))
     lines += [
         "",
-        f"{kernels} of {dispatches} dispatches are kernels; {wrong} wrong, {refused} refused. The"
-        " worst:",
+        f"{kernels} of {dispatches} dispatches are kernels; {wrong} wrong, {refused} refused.",
+    ]
+    shares = [share for record in records.values() for share in _copy_shares(record)]
+    if shares and not on_cpu:
+        lines.append(
+            f"{len(shares)} programs bound by memory, of {MIN_BYTES >> 20} MiB or more, reach"
+            f" {statistics.median(shares):.0%} of the copy rate in the median."
+        )
+    lines += [
+        "",
+        "The worst:",
         "",
         "| ratio | program | ours ms | eager | compile |",
         "| ---: | --- | ---: | ---: | ---: |",

@@ -44,3 +44,28 @@ func.func @no_rewrite_of_an_unknown_size(%a: tensor<1x?x8xf32>, %b: tensor<1x8x5
   %c = linalg.batch_matmul ins(%a, %b : tensor<1x?x8xf32>, tensor<1x8x5xf32>) outs(%i : tensor<1x?x5xf32>) -> tensor<1x?x5xf32>
   return %c : tensor<1x?x5xf32>
 }
+
+// -----
+
+// The reshape behind the result merges its dimensions, too: an op behind it stays an epilogue.
+// CHECK-LABEL: func.func @merged_result
+// CHECK: %[[C:.+]] = linalg.matmul
+// CHECK-NOT: tensor.expand_shape
+// CHECK: %[[M:.+]] = tensor.collapse_shape %[[C]] {{\[\[}}0, 1]] : tensor<6x1xf32> into tensor<6xf32>
+// CHECK: return %[[M]]
+func.func @merged_result(%a: tensor<1x6x8xf32>, %b: tensor<1x8x1xf32>, %i: tensor<1x6x1xf32>) -> tensor<6xf32> {
+  %c = linalg.batch_matmul ins(%a, %b : tensor<1x6x8xf32>, tensor<1x8x1xf32>) outs(%i : tensor<1x6x1xf32>) -> tensor<1x6x1xf32>
+  %m = tensor.collapse_shape %c [[0, 1, 2]] : tensor<1x6x1xf32> into tensor<6xf32>
+  return %m : tensor<6xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @cut_result
+// CHECK: %[[E:.+]] = tensor.expand_shape
+// CHECK: tensor.collapse_shape %[[E]] {{\[\[}}0], [1, 2]]
+func.func @cut_result(%a: tensor<1x6x8xf32>, %b: tensor<1x8x5xf32>, %i: tensor<1x6x5xf32>) -> tensor<1x30xf32> {
+  %c = linalg.batch_matmul ins(%a, %b : tensor<1x6x8xf32>, tensor<1x8x5xf32>) outs(%i : tensor<1x6x5xf32>) -> tensor<1x6x5xf32>
+  %m = tensor.collapse_shape %c [[0], [1, 2]] : tensor<1x6x5xf32> into tensor<1x30xf32>
+  return %m : tensor<1x30xf32>
+}

@@ -463,4 +463,3 @@ def replace_expanded(old: ir.Value, merged: ir.Value, groups: Sequence[Sequence[
             with ir.InsertionPoint(user), user.location:
                 user.results[0].replace_all_uses_with(collapse(merged, coarser))
     old.replace_all_uses_with(expand(merged, wanted, ops.shape(old), dynamic_sizes(old)))
-

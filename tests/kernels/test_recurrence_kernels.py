@@ -25,7 +25,7 @@ def loop_of(module):
     return next(op for op in found if op.name == LOOP)
 
 
-def computed(interpreter, spec, arrays):
+def computed(interpreter, spec, arrays, **changes):
     """The results of the kernel with one tile of columns: the interpreter runs CTA after CTA."""
     torch = interpreter.torch
     with ir.Context():
@@ -33,7 +33,7 @@ def computed(interpreter, spec, arrays):
         analysis = analyze_loop(loop_of(module))
         assert not isinstance(analysis, NoMatch | None), analysis
         chosen = heuristics.default_config(problem_of(analysis), TARGET)
-        config = dataclasses.replace(chosen, block_columns=32)
+        config = dataclasses.replace(chosen, **{"block_columns": 32, **changes})
         plan = plan_recurrence(analysis, TARGET, config)
         assert isinstance(plan, Plan), plan
         inputs = [to_torch(torch, arrays[argument_index(v)]) for v in plan.operands]
@@ -48,11 +48,11 @@ def computed(interpreter, spec, arrays):
     ]
     given = {name: iter(values) for name, values in (("x", inputs), ("y", results))}
     given["c"] = iter([torch.zeros(w.elements, dtype=torch.int32) for w in spaces if w.zeroed])
-    written = [kind for name, kind in named.items() if name.startswith("w")]
+    written = [(name, kind) for name, kind in named.items() if name.startswith(("w", "p"))]
     others = [w.elements for w in spaces if not w.zeroed]
-    given["w"] = iter(
-        [torch.full((n,), 99, dtype=kinds[k]) for n, k in zip(others, written, strict=True)]
-    )
+    for (name, kind), count in zip(written, others, strict=True):
+        space = torch.full((count,), 99, dtype=kinds[kind])
+        given[name[0]] = iter([*given.get(name[0], ()), space])
     loaded = interpreter.load(plan.program.source, plan.program.entry)
     with np.errstate(over="ignore"):
         getattr(loaded, plan.program.entry)[grid](*(next(given[name[0]]) for name in named))
@@ -71,6 +71,13 @@ SPECS = [
 ]
 
 
+PACKED = [
+    Recurrence("lstm", rows=(35,), columns=30),
+    Recurrence("gru", columns=29, dtype="f16"),
+    Recurrence("gru_before", rows=(2, 9), columns=31, steps=3),
+]
+
+
 @needs_triton
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_cells(interpreter, spec):
@@ -83,6 +90,54 @@ def test_cells(interpreter, spec):
     for one, other in zip(found, expected(spec, *arrays), strict=True):
         close(one, other, spec.dtype if spec.dtype != "f32" else "f16")
         assert spec.dtype != "f32" or np.abs(one - other).max() < 2e-5
+
+
+@needs_triton
+@pytest.mark.parametrize("spec", PACKED, ids=str)
+def test_packed_weights(interpreter, spec):
+    arrays = [
+        draw(shape, spec.dtype, seed, spread)
+        for seed, (shape, spread) in enumerate(zip(spec.shapes, [1.0, 0.3, 1.0, 1.0], strict=False))
+    ]
+    tile = {"block_rows": 16, "block_k": 16, "num_warps": 4}
+    found = computed(interpreter, spec, arrays, **tile, packed=True)
+    for one, other in zip(found, expected(spec, *arrays), strict=True):
+        close(one, other, spec.dtype if spec.dtype != "f32" else "f16")
+        assert spec.dtype != "f32" or np.abs(one - other).max() < 2e-5
+
+
+@pytest.mark.parametrize(("columns", "dtype"), [(615, "f32"), (612, "f32"), (628, "f16")])
+def test_weights_are_packed_where_vectors_do_not_divide_their_rows(columns, dtype):
+    """Each CTA copies its tiles before the iterations; rows of the states are whole vectors."""
+    plan = planned(recurrence_text(Recurrence("gru", rows=(40,), columns=columns, dtype=dtype)))
+    size = {"f32": 4, "f16": 2}[dtype]
+    aligned = columns * size % 16 == 0
+    before, _, inside = plan.program.source.partition("for step in")
+    assert ("tl.store(q0" in before) is not aligned
+    assert ("tl.load(q0" in inside) is not aligned
+    pitch = -(-columns * size // 16) * 16 // size
+    assert plan.workspaces[0].elements == 2 * 40 * pitch
+
+
+EXPONENTIAL = """\
+%e = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d0, d1)>,
+  affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]}
+  ins(%h : tensor<40x615xf32>) outs(%state : tensor<40x615xf32>) {
+  ^bb0(%a: f32, %o: f32): %z = math.exp %a : f32 linalg.yield %z : f32 } -> tensor<40x615xf32>
+"""
+
+
+@pytest.mark.parametrize(("computed", "pitch"), [(False, 616), (True, 615)])
+def test_an_operand_computed_from_a_state_has_no_padding(computed, pitch):
+    """Zeros behind the columns of a state may be other numbers in it."""
+    text = recurrence_text(Recurrence("rnn", rows=(40,), columns=615))
+    if computed:
+        assert "%v4_e =" in text
+        text = text.replace("%v4_e =", f"{EXPONENTIAL}%v4_e =").replace("ins(%h,", "ins(%e,")
+    plan = planned(text)
+    assert f"a0_mask = a0 < {pitch}" in plan.program.source
+    assert plan.workspaces[0].elements == 2 * 40 * pitch
+    assert "tl.store(q0" in plan.program.source
 
 
 def planned(text):
@@ -113,7 +168,7 @@ def test_rows_share_no_counter():
     counters = plan.workspaces[-1]
     assert counters.zeroed
     assert counters.elements == 13
-    assert plan.grid[0].count(()) == 13 * 10
+    assert plan.grid[0].count(()) == 13 * 5
 
 
 @pytest.mark.parametrize(("cell", "columns"), [("rnn", 128), ("gru", 60), ("lstm", 60)])

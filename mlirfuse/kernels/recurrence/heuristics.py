@@ -6,7 +6,7 @@ import dataclasses
 
 from mlirfuse.kernels.codegen.iteration_space import power_of_two
 from mlirfuse.kernels.configs import lookup
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import VECTOR_BITS, gpu_of
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig, RecurrenceProblem
 from mlirfuse.targets.base import Target
 
@@ -26,8 +26,23 @@ MAX_ROWS, MAX_COLUMNS, K_BYTES = 64, 128, 256
 NUM_WARPS, MAX_STAGES = 4, 3
 
 WIDE_COLUMNS = 32
-"""Columns of a tile of `LEAST_DOT` rows of f32. On an H200 an iteration of an LSTM of 10x256 took
-6.2 us with them and 10.1 with 16 columns, of a GRU of 4x272 5.8 and 8.9."""
+"""Columns of a tile: eight for each warp of `NUM_WARPS`. Of fewer, several warps compute the same
+products. Microseconds of an iteration with tiles of sixteen rows and 16 or 32 columns on an H200:
+
+    GRU of 32x512 f32     13.9   8.4        LSTM of 10x256 f16    3.8   3.4
+    LSTM of 10x256 f32    10.1   6.2        GRU of 64x512 f16     4.4   4.1
+    GRU of 4x272 f32       8.9   5.8        LSTM of 32x1024 f16   8.2   8.4
+"""
+
+CTAS_PER_SM = 2
+"""CTAs of such tiles that an SM runs at a time, by their registers: an iteration of an LSTM of
+256x512 f32 took 18.1 us in 256 CTAs of sixteen rows on an H200, 42.1 in 128 of 32 and 28.3 in 64 of
+64 rows."""
+
+MMA_ROWS, MMA_K_BYTES = 64, 128
+"""Rows of a tile whose matrix instructions read the weights of several warps at once, and bytes of
+a row in one `tl.dot` of f32 then, whose operands take the registers: an iteration of an RNN of
+192x775 f32 took 17.7 us so, 36.1 in tiles of 32 rows and 33.7 in those of sixteen."""
 
 SINGLE_COLUMNS = 64
 """Columns that one CTA has, so that none waits: an iteration of an LSTM of 8x43 f16 took 2.0 us
@@ -103,24 +118,48 @@ def default_config(problem: RecurrenceProblem, target: Target) -> RecurrenceConf
     """
     if (alone := _one_row(problem, target)) is not None:
         return alone
-    rows = columns = LEAST_DOT
-    warps = NUM_WARPS
+    columns, warps = LEAST_DOT, NUM_WARPS
     if problem.k and problem.columns <= SINGLE_COLUMNS:
         columns = max(columns, power_of_two(problem.columns))
         warps = 2 * NUM_WARPS if columns == SINGLE_COLUMNS else NUM_WARPS
     elif problem.k:
-        few = problem.rows <= LEAST_DOT
-        columns = WIDE_COLUMNS if few and problem.operand_bits == 32 else columns
+        columns = WIDE_COLUMNS
         while columns < MAX_COLUMNS and -(-problem.columns // columns) > most_waiting(target):
             columns *= 2
-    tiles = -(-problem.columns // columns)
-    while rows < MAX_ROWS and -(-problem.rows // rows) * tiles > gpu_of(target).num_sms:
-        rows *= 2
-    depth = max(LEAST_DOT, K_BYTES * 8 // problem.operand_bits)
+    rows = _rows_of_a_tile(problem, -(-problem.columns // columns), target)
+    wide = rows == MMA_ROWS and problem.operand_bits == FLOAT_BITS
+    depth = max(LEAST_DOT, (MMA_K_BYTES if wide else K_BYTES) * 8 // problem.operand_bits)
     depth = min(depth, max(LEAST_DOT, power_of_two(problem.k)))
     stage = (rows + max(1, problem.products) * columns) * depth * problem.operand_bits // 8
     stages = min(MAX_STAGES, max(1, gpu_of(target).shared_memory_per_cta // stage))
-    return RecurrenceConfig(rows, columns, depth, warps, stages)
+    return RecurrenceConfig(rows, columns, depth, warps, stages, packed=_is_unaligned(problem))
+
+
+def _is_unaligned(problem: RecurrenceProblem) -> bool:
+    """Whether rows of weights are no multiple of the largest load.
+
+    Loads of their elements take instructions and registers: microseconds of an iteration on an
+    H200, element by element and packed:
+
+        GRU of 64x629 f32    21.7  13.3         GRU of 64x629 f16    11.9   5.6
+        GRU of 26x615 f32    27.6  16.1         RNN of 192x775 f16   13.0   5.3
+        LSTM of 92x418 f32   16.8  12.4
+    """
+    return problem.k * problem.operand_bits % VECTOR_BITS > 0
+
+
+def _rows_of_a_tile(problem: RecurrenceProblem, column_tiles: int, target: Target) -> int:
+    """The fewest rows of which all tiles run at a time.
+
+    More rows of f32 with gates take more registers than there are.
+    """
+    rows, most = LEAST_DOT, gpu_of(target).num_sms * (CTAS_PER_SM if problem.k else 1)
+    floats = problem.k > 0 and problem.operand_bits == FLOAT_BITS
+    if floats and problem.products > 1:
+        return rows
+    while rows < MAX_ROWS and -(-problem.rows // rows) * column_tiles > most:
+        rows = MMA_ROWS if floats else 2 * rows
+    return rows
 
 
 def _one_row(problem: RecurrenceProblem, target: Target) -> RecurrenceConfig | None:

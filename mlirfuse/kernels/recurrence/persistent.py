@@ -35,7 +35,7 @@ from mlirfuse.kernels.codegen.indices import Index, linear
 from mlirfuse.kernels.codegen.iteration_space import MAX_INDEX, Group, Space
 from mlirfuse.kernels.codegen.module_text import text_of
 from mlirfuse.kernels.codegen.tile_writer import Launch, Tiles, attempted
-from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.configs.device import VECTOR_BITS, gpu_of
 from mlirfuse.kernels.plan import Extent, Plan, Workspace
 from mlirfuse.kernels.recurrence.analysis import (
     COLUMN,
@@ -90,7 +90,11 @@ class _Kernel:
         # The one CTA of its rows has their states as a whole.
         whole = self.column_tiles == 1 and config.block_k == config.block_columns
         sent = self.column_tiles > 1 and config.has_one_row
-        self.findings = Findings(shares=self.column_tiles > 1, in_rows=whole or sent)
+        pitch = 0
+        if config.packed and not config.has_one_row:
+            least = VECTOR_BITS // self.problem.operand_bits
+            pitch = -(-analysis.columns // least) * least
+        self.findings = Findings(shares=self.column_tiles > 1, in_rows=whole or sent, pitch=pitch)
         self._before: dict[Read, str] = {}
         self.tiles = self._tiles()
         self.writer = self.tiles.body.writer
@@ -102,7 +106,7 @@ class _Kernel:
         counts = [ops.num_elements(v) for v in (*read, *analysis.loop.results)]
         if max(counts) >= MAX_INDEX:
             raise Unsupported("a tensor of 2^31 elements")
-        row_mask = "row_mask" if self.problem.rows % config.block_rows else ""
+        row_mask = "row_mask" if self._masks_rows else ""
         column_mask = "column_mask" if analysis.columns % config.block_columns else ""
         groups = [
             Group("step", (analysis.iterations,)),
@@ -132,7 +136,7 @@ class _Kernel:
         writer.line(f"group = pid // {self.column_tiles}")
         rows, columns = config.block_rows, config.block_columns
         writer.line(f"row = (group * {rows} + tl.arange(0, {rows}))[:, None]")
-        if self.problem.rows % rows:
+        if self._masks_rows:
             writer.line(f"row_mask = row < {self.problem.rows}")
         self.products.column_index()
         self._initial()
@@ -145,6 +149,9 @@ class _Kernel:
         kinds = [WORD if self._sends else ops.element_type(value) for value in self._shared]
         spaces = [Workspace(2 * self._elements, kind, zeroed=self._sends) for kind in kinds]
         shared = [(f"w{n}", POINTERS[kind]) for n, kind in enumerate(kinds)]
+        for name, copies in self.products.copies.items():
+            spaces.append(copies)
+            shared.append((name, POINTERS[copies.element_type]))
         zeroed: list[Argument] = []
         if self._sends:
             zeroed, shared = shared, []
@@ -178,8 +185,12 @@ class _Kernel:
             demand.value(stack.source, self._source_index(stack))
 
     @property
+    def _masks_rows(self) -> bool:
+        return self.problem.rows % self.config.block_rows > 0
+
+    @property
     def _elements(self) -> int:
-        return self.problem.rows * self.problem.columns
+        return self.problem.rows * (self.findings.pitch or self.problem.columns)
 
     @property
     def _shared(self) -> list[ir.Value]:
@@ -224,8 +235,10 @@ class _Kernel:
             for read in self.findings.loads
             if not read.moves
         }
+        num_ctas = -(-self.problem.rows // self.config.block_rows) * self.column_tiles
         for op in self.analysis.contractions:
             self.products.hold(op)
+            self.products.pack(op, num_ctas)
         self._meet("1")
         self.tiles.forget_loads()
 
@@ -252,6 +265,12 @@ class _Kernel:
             if len(self.findings.requests) == 1:  # The sums of several have a layout of their own.
                 text = f"recurrence.settled({text})"
             self.writer.line(f"w{number}_0 = {text}")
+        elif pitch := self.findings.pitch:
+            masks = [f"(column < {pitch})", *(["row_mask"] if self._masks_rows else [])]
+            kind = TYPES[ops.element_type(value)]
+            stored = f"tl.where(column < {self.analysis.columns}, {tile}, 0).to({kind})"
+            place = f"{base} + row * {pitch} + column"
+            self.writer.line(f"tl.store({place}, {stored}, mask={' & '.join(masks)})")
         else:
             self._store(base, value, self.analysis.main, tile)
 

@@ -44,6 +44,7 @@ class RecurrenceConfig(Record):
       block_k: contracted elements of one `tl.dot`.
       num_warps: warps of a CTA.
       num_stages: depth of the software pipeline of loads.
+      packed: whether each CTA copies its weights once, so that loads of them are vectors.
     """
 
     block_rows: int
@@ -51,6 +52,7 @@ class RecurrenceConfig(Record):
     block_k: int
     num_warps: int
     num_stages: int
+    packed: bool = False
 
     @property
     def has_one_row(self) -> bool:

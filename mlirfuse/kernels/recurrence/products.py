@@ -1,6 +1,7 @@
 """The contractions of an iteration: matrix instructions, or the sums of products of one row.
 
-Weights that registers hold are loaded before the iterations.
+Weights that registers hold are loaded before the iterations. Those whose rows vectors do not divide
+are copied then, into memory of the CTA: its tiles, in the order in which it reads them.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from mlirfuse.kernels.codegen.dot_precision import dot_precision, precision_argu
 from mlirfuse.kernels.codegen.element_types import TYPES
 from mlirfuse.kernels.codegen.tile_writer import Tiles
 from mlirfuse.kernels.configs.device import gpu_of
+from mlirfuse.kernels.plan import Workspace
 from mlirfuse.kernels.recurrence.analysis import RecurrenceAnalysis, contracted
 from mlirfuse.kernels.recurrence.heuristics import FLOAT_BITS, most_held
 from mlirfuse.kernels.recurrence.problem import RecurrenceConfig
@@ -54,6 +56,17 @@ class Products:
         self._findings, self._tiles, self._writer = findings, tiles, tiles.body.writer
         self._column_tiles = config.column_tiles(analysis.columns)
         self._held: dict[tuple[Request, int], str] = {}
+        self._packed: dict[Request, str] = {}
+        self._copies: dict[ir.Operation, int] = {}
+
+    @property
+    def copies(self) -> dict[str, Workspace]:
+        """The memory of copied weights of all CTAs, by its name."""
+        found = {}
+        for op, elements in self._copies.items():
+            kind = ops.element_type(op.operands[0])
+            found[f"p{self._analysis.contractions.index(op)}"] = Workspace(elements, kind)
+        return found
 
     def hold(self, op: ir.Operation) -> None:
         """Loads the weights of a contraction once, where registers hold them all."""
@@ -86,9 +99,46 @@ class Products:
                     found[request, start] = tile
             if self._config.has_one_row:
                 self.column_index()
-        if not any(_DEPENDS.search(line) for line in lines):
+        if self._are_invariant(lines):
             self._writer.write(lines)
             self._held |= found
+
+    def pack(self, op: ir.Operation, num_ctas: int) -> None:
+        """Copies the weights of a contraction tile by tile, where the configuration says so."""
+        requests = [request for request in self._findings.requests if request.op == op]
+        config = self._config
+        if not config.packed or config.has_one_row or (requests[0], 0) in self._held:
+            return
+        number, k = self._analysis.contractions.index(op), contracted(op)
+        tile = config.block_k * config.block_columns
+        size = -(-k // config.block_k) * len(requests) * tile
+        found = {}
+        with self._writer.captured() as lines:
+            self._writer.line(f"q{number} = p{number} + tl.cast(pid, tl.int64) * {size}")
+            self._writer.line(
+                f"q{number} += tl.arange(0, {config.block_columns})[None, :] * {config.block_k}"
+                f" + tl.arange(0, {config.block_k})[:, None]"
+            )
+            with self._writer.indented(f"for k in tl.range(0, {k}, {config.block_k}):"):
+                self._k_index(op, "b", "k")
+                inner = self._of_operands()
+                for n, request in enumerate(requests):
+                    weights = inner.operands(request)[1]
+                    value = inner.value(weights.value, weights.index)
+                    place = f"q{number} + k * {len(requests) * config.block_columns}"
+                    place += f" + {n * tile}" if n else ""
+                    shape = f"[{config.block_k}, {config.block_columns}]"
+                    self._writer.line(f"tl.store({place}, tl.broadcast_to({value}, {shape}))")
+                    found[request] = f"tl.load({place})"
+            self._writer.line("tl.debug_barrier()")
+        if self._are_invariant(lines):
+            self._writer.write(lines)
+            self._packed |= found
+            self._copies[op] = num_ctas * size
+
+    @staticmethod
+    def _are_invariant(lines: Sequence[str]) -> bool:
+        return not any(_DEPENDS.search(line) for line in lines)
 
     def column_index(self, within: str = "") -> None:
         """Writes the index of the columns, and whether they are in bounds.
@@ -130,7 +180,8 @@ class Products:
         name, k = f"{side}{self._analysis.contractions.index(op)}", contracted(op)
         self._writer.line(f"{name} = {text}")
         if k % self._config.block_k:
-            self._writer.line(f"{name}_mask = {name} < {k}")
+            size = (self._findings.pitch or k) if side == "a" else k
+            self._writer.line(f"{name}_mask = {name} < {size}")
 
     def contract(self, requests: Sequence[Request], demand: StepDemand) -> None:
         """A contraction, for all of its tiles."""
@@ -166,7 +217,8 @@ class Products:
             for request, name in zip(requests, names, strict=True):
                 a, b = demand.operands(request)
                 left = inner.value(a.value, a.index)
-                right = self._held.get((request, 0)) or inner.value(b.value, b.index)
+                right = self._held.get((request, 0)) or self._packed.get(request)
+                right = right or inner.value(b.value, b.index)
                 left = f"tl.broadcast_to({left}, [{rows}, {depth}])"
                 right = f"tl.broadcast_to({right}, [{depth}, {columns}])"
                 writer.line(f"{name} = tl.dot({left}, {right}, {name}{argument})")

@@ -76,12 +76,15 @@ class Findings:
       shares: whether other CTAs have written parts of these, past the first cache.
       in_rows: whether the CTAs of one row hold these in registers, in parts of K: the one that
         computes them, or those that receive them. It is so as long as they contract whole ones.
+      pitch: elements of a row of these in memory, with zeros behind its columns; 0 where it has
+        none: where they are contracted as a part, or not as they are.
     """
 
-    def __init__(self, *, shares: bool, in_rows: bool = False) -> None:
+    def __init__(self, *, shares: bool, in_rows: bool = False, pitch: int = 0) -> None:
         """Begins without findings."""
         self.shares = shares
         self.in_rows = in_rows
+        self.pitch = pitch
         self.requests: dict[Request, None] = {}
         self.loads: dict[Read, None] = {}
         self.shared: dict[ir.Value, None] = {}
@@ -197,7 +200,10 @@ class StepDemand(Demand):
         if self._collects:
             own = [part for part in index if axis_of(part) is not None]
             whole = all(part == linear(axis_of(part), 1, 0) for part in own)
-            self.findings.in_rows &= whole and ops.shape(value) == self._analysis.shape
+            whole &= ops.shape(value) == self._analysis.shape
+            self.findings.in_rows &= whole
+            if not whole or not self._in_operand:
+                self.findings.pitch = 0
             return self.tiles.body.name("0")
         known = self._known.get((value, index, guard))
         if known is not None:
@@ -208,7 +214,14 @@ class StepDemand(Demand):
             found = f"w{number}_{self._part}.to({self.tiles.body.types[kind]})"
             self._known[value, index, guard] = found
             return found
-        pointers, mask = self.pointers(f"w{number}_now", value, index, guard)
+        base = f"w{number}_now"
+        if self.findings.pitch:
+            groups = self.tiles.space.groups
+            (along,) = {axis[0] for part in index if (axis := axis_of(part))} - {ROW}
+            pointers = f"{base} + row * {self.findings.pitch} + {groups[along].flat}"
+            mask = " & ".join(groups[n].mask for n in (ROW, along) if groups[n].mask)
+        else:
+            pointers, mask = self.pointers(base, value, index, guard)
         guarded = f", mask={mask}, other=0" if mask else ""
         cached = ", cache_modifier='.cg'" if self.findings.shares else ""
         text = f"tl.load({pointers}{guarded}{cached})"
@@ -237,6 +250,8 @@ class StepDemand(Demand):
                     self.tiles, self._analysis, self.findings, collects=True, in_operand=True
                 )
                 inner.value(operand.value, operand.index)
+            if ops.strip_views(a.value, VIEWS) not in self.findings.shared:
+                self.findings.pitch = 0  # Zeros in memory may be other numbers in the operand.
         return self.tiles.body.name("0")
 
     def operands(self, request: Request) -> tuple[Read, Read]:
