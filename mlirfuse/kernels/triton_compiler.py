@@ -67,6 +67,7 @@ _GLUON = (3, 6)
 """The first version of Triton whose Gluon has all that the modules of `device` need."""
 
 
+@functools.cache
 def has_gluon() -> bool:
     """Whether kernels in Gluon can be built by the Triton that is installed."""
     try:

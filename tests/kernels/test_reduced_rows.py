@@ -10,10 +10,13 @@ import mlirfuse
 from helpers import kernel_runner
 from helpers.kernel_runner import TARGET, close, draw, needs_triton, run
 from helpers.linalg_text import Function
+from mlirfuse.kernels.reduction.chains import is_behind_norm
 from mlirfuse.kernels.reduction.family import REDUCTION
+from mlirfuse.kernels.reduction.grouping import is_root
 from mlirfuse.kernels.reduction.problem import ReductionConfig
 from mlirfuse.options import FusionOptions
 from mlirfuse.pipelines import engine
+from mlirfuse.structured.ir import ops
 
 LOOP = {"block_rows": 4, "block_columns": 16, "num_warps": 1}
 CONFIGS = {
@@ -175,3 +178,19 @@ def test_chains_that_registers_do_not_hold_are_two_kernels(columns):
     with ir.Context():
         _, plans = kernel_runner.planned(text, "rows")
     assert len(plans) == (1 if columns == 700 else 2)
+
+
+@pytest.mark.parametrize("through_products", [False, True])
+def test_a_norm_at_the_other_end_of_a_residual_is_not_in_front(through_products):
+    """The products read that norm, and the reduction them: no kernel can hold both."""
+    f = Function("main", (5, 16, 24))
+    given, one, two = (f.argument(axes, "f32") for axes in ([0, 1], [1, 2], [2, 1]))
+    first = norm(f, given, 1)
+    branch = f.contract(f.contract(first, one, [0, 2]), two, [0, 1]) if through_products else given
+    text = f.finish(norm(f, f.apply("arith.addf", first, branch), 1))
+    with ir.Context():
+        module = ir.Module.parse(text)
+        (function,) = ops.functions(module)
+        held = [view.operation for view in function.regions[0].blocks[0].operations]
+        behind = [is_behind_norm(op) for op in held if is_root(op)]
+    assert behind == [False, False, *[not through_products] * 2]

@@ -272,6 +272,9 @@ def configs(problem: RecurrenceProblem, target: Target) -> list[RecurrenceConfig
         for depth in (default.block_k // 2, default.block_k):
             for warps in (4, 8):
                 if depth >= LEAST_DOT:
-                    changes = {"block_columns": columns, "block_k": depth, "num_warps": warps}
-                    found.append(dataclasses.replace(default, **changes))
+                    found.append(
+                        dataclasses.replace(
+                            default, block_columns=columns, block_k=depth, num_warps=warps
+                        )
+                    )
     return list(dict.fromkeys(found))

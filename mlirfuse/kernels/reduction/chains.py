@@ -8,7 +8,7 @@ from iree.compiler import ir
 
 from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.reduction.grouping import is_root, takes
-from mlirfuse.structured.ir import fusable_neighbors, ops
+from mlirfuse.structured.ir import fusable_neighbors, ops, slices
 
 _SOFTMAX = "linalg.softmax"
 
@@ -50,13 +50,28 @@ def is_last(root: ir.Operation) -> bool:
 def is_behind_norm(root: ir.Operation) -> bool:
     """Whether a reduction reads the rows of a norm: two others, one after the other, precede it.
 
-    A norm or a softmax has at most two itself.
+    A norm or a softmax has at most two itself. One that an op outside of a kernel reads, on whose
+    result the reduction depends, does not count: the norm at the other end of a residual.
     """
     ends = [root]
     for _ in range(NORM_REDUCTIONS):
-        before = dict.fromkeys(op for end in ends for op in _before(end))
-        ends = [op for op in before if is_root(op) and _has_loops(op, root)]
+        ends = [*dict.fromkeys(op for end in ends for op in _joined_before(end, root))]
     return bool(ends)
+
+
+def _joined_before(end: ir.Operation, root: ir.Operation) -> Iterator[ir.Operation]:
+    """Reductions over the loops of a root from which one reads, as one kernel may hold both."""
+    passed: list[ir.Operation] = []
+    found = list(_before(end, passed))
+    between = slices.in_order([*filter(is_root, found), *passed])
+    for op in found:
+        if is_root(op) and _has_loops(op, root):
+            path = {op}
+            for other in between:
+                if any(ops.defining_op(value) in path for value in other.operands):
+                    path.add(other)
+            if slices.cycle(slices.in_order([*path, end])) is None:
+                yield op
 
 
 def is_softmax_behind_norm(softmax: ir.Operation) -> bool:
@@ -92,8 +107,13 @@ def _waits(root: ir.Operation) -> bool:
     return any(map(is_root, _before(root)))
 
 
-def _before(root: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops behind elementwise ops from which a reduction reads."""
+def _before(root: ir.Operation, passed: list[ir.Operation] | None = None) -> Iterator[ir.Operation]:
+    """The ops behind elementwise ops from which a reduction reads.
+
+    Args:
+      root: the reduction.
+      passed: where the elementwise ops are added.
+    """
     seen, work = {root}, [root]
     while work and len(seen) < fusable_neighbors.MAX_GROUP_OPS:
         for value in work.pop().operands:
@@ -103,6 +123,8 @@ def _before(root: ir.Operation) -> Iterator[ir.Operation]:
             seen.add(op)
             if takes(op, root.block) and not reduces(op):
                 work.append(op)
+                if passed is not None:
+                    passed.append(op)
             else:
                 yield op
 

@@ -55,6 +55,8 @@ class Growth:
         self.members = [root]
         self._max_operands = max_operands
         self._refused: set[ir.Operation] = set()
+        self._written: dict[ir.Operation, bool] = {}
+        self._may_join: dict[ir.Operation, bool] = {}
 
     def add_producers(self) -> None:
         """Adds the ops that compute the members' operands and feed nothing else.
@@ -111,9 +113,17 @@ class Growth:
         return fits
 
     def _takes(self, op: ir.Operation | None) -> bool:
-        if op is None or op in self.members or op in self._refused:
+        if op is None or op in self._refused or op in self.members:
             return False
-        return takes(op, self.root.block)
+        if op not in self._may_join:
+            self._may_join[op] = takes(op, self.root.block)
+        return self._may_join[op]
+
+    def _is_written(self, op: ir.Operation) -> bool:
+        """Whether it is the epilogue of a contraction."""
+        if op not in self._written:
+            self._written[op] = _is_written_by_contraction(op)
+        return self._written[op]
 
     def _producers(self, *, shared: bool = False) -> Iterator[ir.Operation]:
         """Ops that compute the operands of members.
@@ -123,7 +133,7 @@ class Growth:
         """
         for value in slices.operands_of(self.members):
             op = ops.defining_op(value)
-            if op is None or not self._takes(op) or _is_written_by_contraction(op):
+            if op is None or not self._takes(op) or self._is_written(op):
                 continue
             inside = all(user in self.members for r in op.results for user in ops.users(r))
             if inside or (shared and (reduces(op) or ops.moved_input(op) is None)):
@@ -133,7 +143,7 @@ class Growth:
         """The elementwise ops that compute operands of members, through one another, alone."""
 
         def accepts(op: ir.Operation) -> bool:
-            return self._takes(op) and ops.is_elementwise(op) and not _is_written_by_contraction(op)
+            return self._takes(op) and ops.is_elementwise(op) and not self._is_written(op)
 
         return slices.exclusive_producers(self.members, accepts)
 
@@ -162,18 +172,16 @@ class Growth:
 
     def _feeding(self, user: ir.Operation) -> list[ir.Operation]:
         """The ops that a user reads and the group lacks, as far as they may be members."""
-        found: list[ir.Operation] = []
+        found: dict[ir.Operation, None] = {}
         work = [user]
         while work and len(found) < fusable_neighbors.MAX_GROUP_OPS:
             for value in work.pop().operands:
                 op = ops.defining_op(value)
-                if op is None or op in found or not self._takes(op):
+                if op is None or op in found or not self._takes(op) or self._is_written(op):
                     continue
-                if _is_written_by_contraction(op):
-                    continue
-                found.append(op)
+                found[op] = None
                 work.append(op)
-        return found
+        return [*found]
 
     def _siblings(self) -> Iterator[list[ir.Operation]]:
         """Reductions of the group's operands, with the elementwise ops on the way to them."""
