@@ -110,3 +110,21 @@ util.func public @second(%x: tensor<96x64xbf16>) -> tensor<128x64xf32> {
   %y = linalg.matmul ins(%w, %x : tensor<128x96xbf16>, tensor<96x64xbf16>) outs(%f : tensor<128x64xf32>) -> tensor<128x64xf32>
   util.return %y : tensor<128x64xf32>
 }
+
+// -----
+
+// A reshape, which has no body, reads the image, too.
+// CHECK-LABEL: @reshaped
+// CHECK-SAME: (%[[X:.*]]: tensor<64x96xbf16>)
+// CHECK-DAG: tensor.expand_shape %[[X]]
+// CHECK-DAG: linalg.generic {{.*}} ins(%[[X]] : tensor<64x96xbf16>) outs(%{{.*}} : tensor<64x96xf32>)
+util.global private @w : tensor<96x128xbf16>
+util.func public @reshaped(%x: tensor<64x96xbf16>) -> (tensor<64x128xf32>, tensor<8x8x96xbf16>) {
+  %zero = arith.constant 0.0 : f32
+  %w = util.global.load immutable @w : tensor<96x128xbf16>
+  %e = tensor.empty() : tensor<64x128xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<64x128xf32>) -> tensor<64x128xf32>
+  %r = tensor.expand_shape %x [[0, 1], [2]] output_shape [8, 8, 96] : tensor<64x96xbf16> into tensor<8x8x96xbf16>
+  %y = linalg.matmul ins(%x, %w : tensor<64x96xbf16>, tensor<96x128xbf16>) outs(%f : tensor<64x128xf32>) -> tensor<64x128xf32>
+  util.return %y, %r : tensor<64x128xf32>, tensor<8x8x96xbf16>
+}

@@ -432,3 +432,45 @@ func.func @no_fusion_i32(%x: tensor<8x8xf32>, %i: tensor<8x8xi32>) -> tensor<8x8
   } -> tensor<8x8xf32>
   return %y : tensor<8x8xf32>
 }
+
+// A norm is written as f32 for a contraction, and as bf16 for another reader.
+// CHECK-LABEL: @widened
+// CHECK: %[[R:.*]]:2 = flow.dispatch.region -> (tensor<8x8xbf16>, tensor<8x8xf32>) attributes {{.*}}"norm_epilogue_fusion"
+// CHECK: arith.shli
+// CHECK: flow.return
+// CHECK-NOT: linalg.generic
+// CHECK: return %[[R]]#1, %[[R]]#0
+func.func @widened(%x: tensor<8x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xbf16>) {
+  %c0 = arith.constant 0.0 : f32
+  %c8 = arith.constant 8.0 : f32
+  %eps = arith.constant 1.0e-5 : f32
+  %c16 = arith.constant 16 : i32
+  %er = tensor.empty() : tensor<8xf32>
+  %e = tensor.empty() : tensor<8x8xbf16>
+  %ew = tensor.empty() : tensor<8x8xf32>
+  %z = linalg.fill ins(%c0 : f32) outs(%er : tensor<8xf32>) -> tensor<8xf32>
+  %s = linalg.generic #sums ins(%x : tensor<8x8xf32>) outs(%z : tensor<8xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %p = arith.mulf %a, %a : f32
+    %q = arith.addf %p, %o : f32
+    linalg.yield %q : f32
+  } -> tensor<8xf32>
+  %n = linalg.generic #scaled ins(%x, %s : tensor<8x8xf32>, tensor<8xf32>) outs(%e : tensor<8x8xbf16>) {
+  ^bb0(%a: f32, %b: f32, %o: bf16):
+    %p = arith.divf %b, %c8 : f32
+    %q = arith.addf %p, %eps : f32
+    %r = math.rsqrt %q : f32
+    %y = arith.mulf %a, %r : f32
+    %t = arith.truncf %y : f32 to bf16
+    linalg.yield %t : bf16
+  } -> tensor<8x8xbf16>
+  %w = linalg.generic #map ins(%n : tensor<8x8xbf16>) outs(%ew : tensor<8x8xf32>) {
+  ^bb0(%a: bf16, %o: f32):
+    %p = arith.bitcast %a : bf16 to i16
+    %q = arith.extui %p : i16 to i32
+    %r = arith.shli %q, %c16 : i32
+    %t = arith.bitcast %r : i32 to f32
+    linalg.yield %t : f32
+  } -> tensor<8x8xf32>
+  return %w, %n : tensor<8x8xf32>, tensor<8x8xbf16>
+}

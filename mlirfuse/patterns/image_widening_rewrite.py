@@ -90,7 +90,9 @@ def rewrite(match: Match, ctx: PassContext) -> ir.Operation:
 def _widened(value: ir.Value, user: ir.Operation) -> ir.Value:
     """The tensor in f32, which another contraction may read, too."""
     for other in ops.users(value):
-        if _is_widening(other) and other.block == user.block and other.is_before_in_block(user):
+        if not fusable_neighbors.widens_bits(other) or other.block != user.block:
+            continue
+        if other.is_before_in_block(user):
             return other.results[0]
     rank = len(ops.shape(value))
     with ir.InsertionPoint(user), user.location:
@@ -109,17 +111,6 @@ def _upper_half(value: ir.Value) -> ir.Value:
     word = builders.scalar("arith.extui", [bits], "i32")
     shifted = builders.scalar("arith.shli", [word, builders.scalar_constant(16, "i32")], "i32")
     return builders.scalar("arith.bitcast", [shifted], "f32")
-
-
-_BODY = ("arith.bitcast", "arith.extui", "arith.shli", "arith.bitcast", "linalg.yield")
-
-
-def _is_widening(op: ir.Operation) -> bool:
-    names = tuple(name for name in ops.scalar_names(op) if name != "arith.constant")
-    if not ops.is_elementwise(op) or names != _BODY:
-        return False
-    loops = len(ops.iterator_types(op))
-    return all(fusable_neighbors.is_identity(m, loops) for m in ops.indexing_maps(op))
 
 
 PASS = FusionPass(

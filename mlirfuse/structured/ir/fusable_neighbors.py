@@ -69,6 +69,18 @@ def only_widens(op: ir.Operation) -> bool:
     return ops.scalar_names(op) == ("arith.extf", "linalg.yield")
 
 
+_WIDENING = ("arith.bitcast", "arith.extui", "arith.shli", "arith.bitcast", "linalg.yield")
+
+
+def widens_bits(op: ir.Operation) -> bool:
+    """Whether an op writes bf16 as f32 by its bits: `image_widening_rewrite` makes such ops."""
+    if not ops.is_elementwise(op):
+        return False
+    names = tuple(name for name in ops.scalar_names(op) if name != "arith.constant")
+    loops = len(ops.iterator_types(op))
+    return names == _WIDENING and all(is_identity(m, loops) for m in ops.indexing_maps(op))
+
+
 def is_widened_by_users(op: ir.Operation) -> bool:
     """Whether an op only widens elements, which its users do at no cost.
 
