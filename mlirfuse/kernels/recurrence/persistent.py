@@ -235,10 +235,9 @@ class _Kernel:
             for read in self.findings.loads
             if not read.moves
         }
-        num_ctas = -(-self.problem.rows // self.config.block_rows) * self.column_tiles
         for op in self.analysis.contractions:
             self.products.hold(op)
-            self.products.pack(op, num_ctas)
+            self.products.pack(op)
         self._meet("1")
         self.tiles.forget_loads()
 

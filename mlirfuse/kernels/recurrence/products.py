@@ -1,7 +1,8 @@
 """The contractions of an iteration: matrix instructions, or the sums of products of one row.
 
 Weights that registers hold are loaded before the iterations. Those whose rows vectors do not divide
-are copied then, into memory of the CTA: its tiles, in the order in which it reads them.
+are copied then, tile by tile in the order in which CTAs read them: by each CTA, which so waits for
+no other. Those with the same columns write the same numbers to the same place.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Products:
 
     @property
     def copies(self) -> dict[str, Workspace]:
-        """The memory of copied weights of all CTAs, by its name."""
+        """The memory of copied weights, by its name."""
         found = {}
         for op, elements in self._copies.items():
             kind = ops.element_type(op.operands[0])
@@ -103,18 +104,21 @@ class Products:
             self._writer.write(lines)
             self._held |= found
 
-    def pack(self, op: ir.Operation, num_ctas: int) -> None:
+    def pack(self, op: ir.Operation) -> None:
         """Copies the weights of a contraction tile by tile, where the configuration says so."""
         requests = [request for request in self._findings.requests if request.op == op]
         config = self._config
-        if not config.packed or config.has_one_row or (requests[0], 0) in self._held:
+        if not config.packed or config.has_one_row or not requests:
+            return
+        if (requests[0], 0) in self._held:
             return
         number, k = self._analysis.contractions.index(op), contracted(op)
         tile = config.block_k * config.block_columns
         size = -(-k // config.block_k) * len(requests) * tile
         found = {}
         with self._writer.captured() as lines:
-            self._writer.line(f"q{number} = p{number} + tl.cast(pid, tl.int64) * {size}")
+            tile_of_columns = f"tl.cast(pid % {self._column_tiles}, tl.int64)"
+            self._writer.line(f"q{number} = p{number} + {tile_of_columns} * {size}")
             self._writer.line(
                 f"q{number} += tl.arange(0, {config.block_columns})[None, :] * {config.block_k}"
                 f" + tl.arange(0, {config.block_k})[:, None]"
@@ -134,7 +138,7 @@ class Products:
         if self._are_invariant(lines):
             self._writer.write(lines)
             self._packed |= found
-            self._copies[op] = num_ctas * size
+            self._copies[op] = self._column_tiles * size
 
     @staticmethod
     def _are_invariant(lines: Sequence[str]) -> bool:
