@@ -13,9 +13,10 @@ read it in place; further results of the group stay. Fused: all ops up to the la
 has users elsewhere, and the elementwise producers that only these ops use: a modulation `1 +
 scale`, the activation of a gate. With reshapes in between, every op is written over the common
 iteration space. An op that can be the epilogue of a contraction stays with that, unless the norm is
-computed from it; an op that only widens elements is left to its users. Vulkan: refused where the
-rows have several dimensions in that space. Sizes static or dynamic; T f16, bf16, f32, and other
-operands of i8 and i1.
+computed from it; an op that only widens elements is left to its users, save that of
+`image_widening_rewrite`, beside which the norm stays a result where others read it. Vulkan: refused
+where the rows have several dimensions in that space. Sizes static or dynamic; T f16, bf16, f32, and
+other operands of i8 and i1.
 Numerics: exact (operations and their order are unchanged).
 Source: epilogue fusion, as of contractions.
 """
