@@ -170,7 +170,7 @@ def surrounded(zeros: ir.Operation, source: ir.Value, order: tuple[int, ...]) ->
     surrounds = spread_images.spread(zeros)
     assert surrounds is not None
     sizes, held = ops.shape(zeros.results[0]), [surrounds[d] for d in order]
-    return _spread_into([sizes[d] for d in order], source, held)
+    return spread_into([sizes[d] for d in order], source, held)
 
 
 def padded(pad: ir.Operation, source: ir.Value, order: tuple[int, ...]) -> ir.Value:
@@ -219,11 +219,11 @@ def _spread_last(insert: ir.Operation, order: tuple[int, ...]) -> ir.Value:
     groups = [[0, 1], *([d] for d in range(2, len(sizes)))]
     if first:
         inner = builders.collapse(inner, groups)
-    new = _spread_into(sizes[first:], inner, held)
+    new = spread_into(sizes[first:], inner, held)
     return builders.expand(new, groups, sizes) if first else new
 
 
-def _spread_into(
+def spread_into(
     sizes: Sequence[int | None], source: ir.Value, surrounds: Sequence[Surround]
 ) -> ir.Value:
     """A tensor of such sizes: the elements of another one with zeros around and between them."""

@@ -79,6 +79,7 @@ _NAMES = (
     "matmul_vector_kernel",
     "movement_fusion",
     "movement_vector_kernel",
+    "narrow_convolution_rewrite",
     "nested_gather_rewrite",
     "nested_reduction_rewrite",
     "norm_epilogue_fusion",

@@ -90,6 +90,8 @@ DEFAULT: tuple[str, ...] = (
     "channels_last_rewrite",
     # It leaves a bias, which the epilogues of convolutions and contractions take.
     "conv_batch_norm_activation_fusion",
+    # Behind it: it scales filters. Before anything groups the convolution.
+    "narrow_convolution_rewrite",
     # One transpose, which may become part of a contraction's indexing map.
     "split_concat_fusion",
     # Before anything groups the contraction: its form changes.
