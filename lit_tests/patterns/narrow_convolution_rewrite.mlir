@@ -122,3 +122,22 @@ func.func @no_rewrite_of_channels_last(%x: tensor<10x64xf32>, %w: tensor<64x3xf3
   } -> tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+#image = affine_map<(h, i, c) -> (c, h + i)>
+#filter = affine_map<(h, i, c) -> (c, i)>
+#result = affine_map<(h, i, c) -> (h)>
+// CHECK-LABEL: @no_rewrite_of_integers
+// CHECK-NOT: tensor.extract_slice
+func.func @no_rewrite_of_integers(%x: tensor<64x10xi8>, %w: tensor<64x3xi8>, %b: tensor<8xi32>) -> tensor<8xi32> {
+  %y = linalg.generic {indexing_maps = [#image, #filter, #result], iterator_types = ["parallel", "reduction", "reduction"]} ins(%x, %w : tensor<64x10xi8>, tensor<64x3xi8>) outs(%b : tensor<8xi32>) {
+  ^bb0(%a: i8, %f: i8, %o: i32):
+    %c = arith.extsi %a : i8 to i32
+    %d = arith.extsi %f : i8 to i32
+    %m = arith.muli %c, %d : i32
+    %s = arith.addi %o, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<8xi32>
+  return %y : tensor<8xi32>
+}

@@ -50,8 +50,10 @@ class NarrowConvolution:
 
 
 def find(root: ir.Operation) -> NarrowConvolution | None:
-    """Reads a static convolution of stride one, without groups; None for other ops."""
+    """Reads a static convolution of floats, of stride one and without groups; None for others."""
     if not convolutions.is_convolution(root) or None in ops.loop_sizes(root):
+        return None
+    if not ops.element_type(root.results[0]).startswith(("f", "bf")):
         return None
     loops = convolution_loops.classify(root)
     if not isinstance(loops, ConvolutionLoops) or loops.group_loops or not loops.tap_loops:
