@@ -53,7 +53,7 @@ def find(root: ir.Operation) -> NarrowConvolution | None:
     """Reads a static convolution of floats, of stride one and without groups; None for others."""
     if not convolutions.is_convolution(root) or None in ops.loop_sizes(root):
         return None
-    if not ops.element_type(root.results[0]).startswith(("f", "bf")):
+    if not ops.is_float(root.results[0]):
         return None
     loops = convolution_loops.classify(root)
     if not isinstance(loops, ConvolutionLoops) or loops.group_loops or not loops.tap_loops:
