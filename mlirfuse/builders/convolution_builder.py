@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from iree.compiler import ir
 
@@ -80,18 +80,10 @@ def with_filter_order(root: ir.Operation, operand: int, loops: tuple[int, ...]) 
       The root with the new filter.
     """
     weight, own = root.operands[operand], ops.indexing_maps(root)[operand]
-    source = convolutions.constant_root(weight)
     assert own is not None
     read = tuple(loops.index(loop) for loop in own if loop is not None)
-
-    def transposed(parts: list[ir.Value]) -> ir.Value:
-        return builders.transpose(reshaped(weight, parts[0]), read)
-
     with ir.InsertionPoint(root), root.location:
-        if source is None:
-            stored = builders.transpose(weight, read)
-        else:
-            stored = builders.at_load_time([source], transposed, "filter")
+        stored = from_filter(weight, lambda held: builders.transpose(held, read), "filter")
         new = root.clone(ir.InsertionPoint.current).operation
     new.operands[operand] = stored
     maps = list(root.attributes["indexing_maps"])
@@ -175,6 +167,20 @@ def with_result_order(root: ir.Operation, order: Sequence[int]) -> ir.Operation:
 
 def _ops(steps: Sequence[ChannelOp]) -> list[ir.Operation]:
     return [step.op for step in steps]
+
+
+def from_filter(weight: ir.Value, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
+    """A tensor from a filter: made when the program is loaded, or in each call.
+
+    Args:
+      weight: the filter, behind reshapes of a constant or computed.
+      build: builds the tensor from the filter at the current insertion point.
+      name: symbol of the global that stores it; a suffix is added where it is taken.
+    """
+    constant = convolutions.constant_root(weight)
+    if constant is None:
+        return build(weight)
+    return builders.at_load_time([constant], lambda held: build(reshaped(weight, held[0])), name)
 
 
 def reshaped(value: ir.Value, source: ir.Value) -> ir.Value:

@@ -294,8 +294,6 @@ def _collapse_expanded(op: ir.Operation, wanted: tuple[tuple[int, ...], ...]) ->
         return None
     if any(len(g) > 1 and g not in split for g in wanted):
         return None
-    if all(g in wanted for g in split):
-        return op.operands[0]
     source = op.operands[0]
     sizes = ops.shape(op.results[0])
     dynamic = iter(list(op.operands)[1:])

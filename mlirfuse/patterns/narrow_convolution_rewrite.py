@@ -15,6 +15,8 @@ Source: "kn2row", Vasudevan, Anderson, Gregg, 2017.
 
 from __future__ import annotations
 
+import math
+
 from iree.compiler import ir
 
 from mlirfuse.builders.narrow_convolution_builder import products_and_sums
@@ -51,8 +53,8 @@ def match(root: ir.Operation, ctx: PassContext) -> Match | NoMatch | None:
     if found is None:
         return None
     sizes = ops.loop_sizes(root)
-    channels, output = sizes[found.channels] or 0, found.loops.n_loop
-    outputs = 1 if output is None else sizes[output] or 0
+    channels = sizes[found.channels] or 0
+    outputs = math.prod(sizes[loop] or 0 for loop in found.outputs)
     unused = -outputs % device.lanes
     gain = channels * unused / (2 * device.lanes * outputs)
     if gain < MIN_GAIN or outputs > MAX_OUTPUTS or num_taps(root, found) > MAX_TAPS:

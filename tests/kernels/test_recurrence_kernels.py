@@ -78,29 +78,19 @@ PACKED = [
 ]
 
 
+TILE = {"block_rows": 16, "block_k": 16, "num_warps": 4, "packed": True}
+CASES = [*((spec, {}) for spec in SPECS), *((spec, TILE) for spec in PACKED)]
+
+
 @needs_triton
-@pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_cells(interpreter, spec):
+@pytest.mark.parametrize(("spec", "changes"), CASES, ids=str)
+def test_cells(interpreter, spec, changes):
     scale = [1.0, 0.3, 1.0, 1.0]
     arrays = [
         draw(shape, spec.dtype, seed, spread)
         for seed, (shape, spread) in enumerate(zip(spec.shapes, scale, strict=False))
     ]
-    found = computed(interpreter, spec, arrays)
-    for one, other in zip(found, expected(spec, *arrays), strict=True):
-        close(one, other, spec.dtype if spec.dtype != "f32" else "f16")
-        assert spec.dtype != "f32" or np.abs(one - other).max() < 2e-5
-
-
-@needs_triton
-@pytest.mark.parametrize("spec", PACKED, ids=str)
-def test_packed_weights(interpreter, spec):
-    arrays = [
-        draw(shape, spec.dtype, seed, spread)
-        for seed, (shape, spread) in enumerate(zip(spec.shapes, [1.0, 0.3, 1.0, 1.0], strict=False))
-    ]
-    tile = {"block_rows": 16, "block_k": 16, "num_warps": 4}
-    found = computed(interpreter, spec, arrays, **tile, packed=True)
+    found = computed(interpreter, spec, arrays, **changes)
     for one, other in zip(found, expected(spec, *arrays), strict=True):
         close(one, other, spec.dtype if spec.dtype != "f32" else "f16")
         assert spec.dtype != "f32" or np.abs(one - other).max() < 2e-5

@@ -37,6 +37,9 @@ _DEPENDS = re.compile(r"\b(step|s\d+|w\d+_(now|\d+))\b")
 class Products:
     """Writes the contractions of a kernel.
 
+    Attributes:
+      copies: the memory of copied weights, by its name.
+
     Args:
       analysis: the loop.
       config: the configuration.
@@ -58,20 +61,11 @@ class Products:
         self._column_tiles = config.column_tiles(analysis.columns)
         self._held: dict[tuple[Request, int], str] = {}
         self._packed: dict[Request, str] = {}
-        self._copies: dict[ir.Operation, int] = {}
-
-    @property
-    def copies(self) -> dict[str, Workspace]:
-        """The memory of copied weights, by its name."""
-        found = {}
-        for op, elements in self._copies.items():
-            kind = ops.element_type(op.operands[0])
-            found[f"p{self._analysis.contractions.index(op)}"] = Workspace(elements, kind)
-        return found
+        self.copies: dict[str, Workspace] = {}
 
     def hold(self, op: ir.Operation) -> None:
         """Loads the weights of a contraction once, where registers hold them all."""
-        requests = [request for request in self._findings.requests if request.op == op]
+        requests = self._requests(op)
         config, threads = self._config, self._config.num_warps * gpu_of(self._target).warp_size
         starts = range(0, contracted(op), config.block_k)
         elements = len(requests) * len(starts) * config.block_k * config.block_columns
@@ -106,8 +100,7 @@ class Products:
 
     def pack(self, op: ir.Operation) -> None:
         """Copies the weights of a contraction tile by tile, where the configuration says so."""
-        requests = [request for request in self._findings.requests if request.op == op]
-        config = self._config
+        requests, config = self._requests(op), self._config
         if not config.packed or config.has_one_row or not requests:
             return
         if (requests[0], 0) in self._held:
@@ -138,7 +131,11 @@ class Products:
         if self._are_invariant(lines):
             self._writer.write(lines)
             self._packed |= found
-            self._copies[op] = self._column_tiles * size
+            kind = ops.element_type(op.operands[0])
+            self.copies[f"p{number}"] = Workspace(self._column_tiles * size, kind)
+
+    def _requests(self, op: ir.Operation) -> list[Request]:
+        return [request for request in self._findings.requests if request.op == op]
 
     @staticmethod
     def _are_invariant(lines: Sequence[str]) -> bool:

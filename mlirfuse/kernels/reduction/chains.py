@@ -61,10 +61,9 @@ def is_behind_norm(root: ir.Operation) -> bool:
 
 def _joined_before(end: ir.Operation, root: ir.Operation) -> Iterator[ir.Operation]:
     """Reductions over the loops of a root from which one reads, as one kernel may hold both."""
-    passed: list[ir.Operation] = []
-    found = list(_before(end, passed))
-    between = slices.in_order([*filter(is_root, found), *passed])
-    for op in found:
+    reached = list(_reached(end))
+    between = slices.in_order(op for op in reached if takes(op, end.block))
+    for op in reached:
         if is_root(op) and _has_loops(op, root):
             path = {op}
             for other in between:
@@ -107,13 +106,13 @@ def _waits(root: ir.Operation) -> bool:
     return any(map(is_root, _before(root)))
 
 
-def _before(root: ir.Operation, passed: list[ir.Operation] | None = None) -> Iterator[ir.Operation]:
-    """The ops behind elementwise ops from which a reduction reads.
+def _before(root: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops behind elementwise ops from which a reduction reads."""
+    return (op for op in _reached(root) if not _is_passed(op))
 
-    Args:
-      root: the reduction.
-      passed: where the elementwise ops are added.
-    """
+
+def _reached(root: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops from which a reduction reads, through elementwise ones, and these."""
     seen, work = {root}, [root]
     while work and len(seen) < fusable_neighbors.MAX_GROUP_OPS:
         for value in work.pop().operands:
@@ -121,12 +120,13 @@ def _before(root: ir.Operation, passed: list[ir.Operation] | None = None) -> Ite
             if op is None or op in seen or op.block != root.block:
                 continue
             seen.add(op)
-            if takes(op, root.block) and not reduces(op):
+            if _is_passed(op):
                 work.append(op)
-                if passed is not None:
-                    passed.append(op)
-            else:
-                yield op
+            yield op
+
+
+def _is_passed(op: ir.Operation) -> bool:
+    return takes(op, op.block) and not reduces(op)
 
 
 def _is_broadcast(root: ir.Operation) -> bool:

@@ -13,7 +13,7 @@ from iree.compiler import ir
 from mlirfuse.core import NoMatch
 from mlirfuse.kernels.codegen.row_reductions import reduces
 from mlirfuse.kernels.reduction.analysis import ReductionAnalysis, analyze_ops
-from mlirfuse.structured.ir import fusable_neighbors, ops, slices
+from mlirfuse.structured.ir import analysis_cache, fusable_neighbors, ops, slices
 
 MAX_SIBLING_STEPS = 4
 """Elementwise ops between an operand of a group and another reduction of it."""
@@ -28,7 +28,12 @@ def is_root(op: ir.Operation) -> bool:
 
 def takes(op: ir.Operation | None, block: ir.Block) -> bool:
     """Whether an op may be a member of a group in a block."""
-    if op is None or op.block != block or not ops.is_generic(op) or slices.is_clonable(op):
+    return op is not None and op.block == block and _may_be_member(op)
+
+
+@analysis_cache.until_change
+def _may_be_member(op: ir.Operation) -> bool:
+    if not ops.is_generic(op) or slices.is_clonable(op):
         return False
     if ops.is_elementwise(op):
         has_body = fusable_neighbors.has_gathering_body(op)
@@ -55,8 +60,6 @@ class Growth:
         self.members = [root]
         self._max_operands = max_operands
         self._refused: set[ir.Operation] = set()
-        self._written: dict[ir.Operation, bool] = {}
-        self._may_join: dict[ir.Operation, bool] = {}
 
     def add_producers(self) -> None:
         """Adds the ops that compute the members' operands and feed nothing else.
@@ -115,15 +118,7 @@ class Growth:
     def _takes(self, op: ir.Operation | None) -> bool:
         if op is None or op in self._refused or op in self.members:
             return False
-        if op not in self._may_join:
-            self._may_join[op] = takes(op, self.root.block)
-        return self._may_join[op]
-
-    def _is_written(self, op: ir.Operation) -> bool:
-        """Whether it is the epilogue of a contraction."""
-        if op not in self._written:
-            self._written[op] = _is_written_by_contraction(op)
-        return self._written[op]
+        return takes(op, self.root.block)
 
     def _producers(self, *, shared: bool = False) -> Iterator[ir.Operation]:
         """Ops that compute the operands of members.
@@ -133,7 +128,7 @@ class Growth:
         """
         for value in slices.operands_of(self.members):
             op = ops.defining_op(value)
-            if op is None or not self._takes(op) or self._is_written(op):
+            if op is None or not self._takes(op) or _is_written_by_contraction(op):
                 continue
             inside = all(user in self.members for r in op.results for user in ops.users(r))
             if inside or (shared and (reduces(op) or ops.moved_input(op) is None)):
@@ -143,7 +138,7 @@ class Growth:
         """The elementwise ops that compute operands of members, through one another, alone."""
 
         def accepts(op: ir.Operation) -> bool:
-            return self._takes(op) and ops.is_elementwise(op) and not self._is_written(op)
+            return self._takes(op) and ops.is_elementwise(op) and not _is_written_by_contraction(op)
 
         return slices.exclusive_producers(self.members, accepts)
 
@@ -177,7 +172,12 @@ class Growth:
         while work and len(found) < fusable_neighbors.MAX_GROUP_OPS:
             for value in work.pop().operands:
                 op = ops.defining_op(value)
-                if op is None or op in found or not self._takes(op) or self._is_written(op):
+                if (
+                    op is None
+                    or op in found
+                    or not self._takes(op)
+                    or _is_written_by_contraction(op)
+                ):
                     continue
                 found[op] = None
                 work.append(op)
@@ -200,6 +200,7 @@ class Growth:
                     op = following[0] if len(following) == 1 else None
 
 
+@analysis_cache.until_change
 def _is_written_by_contraction(op: ir.Operation) -> bool:
     """Whether an elementwise op is the epilogue of a contraction or the like.
 

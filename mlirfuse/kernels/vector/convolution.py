@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from iree.compiler import ir
 
 from mlirfuse import builders
-from mlirfuse.builders.convolution_builder import reshaped
+from mlirfuse.builders.convolution_builder import from_filter
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
@@ -459,7 +459,7 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
     with ir.InsertionPoint(region), plan.found.op.location:
         if PACKED in plan.kernel.operands:
             made[PACKED] = from_filter(
-                plan.found,
+                plan.found.filter,
                 lambda held: packing.packed(
                     held, plan.found, plan.columns, product.group, product.step, plan.pairs
                 ),
@@ -467,18 +467,8 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
             )
         if product.shift:
             made[SUMS] = from_filter(
-                plan.found,
+                plan.found.filter,
                 lambda held: packing.sums(held, plan.found, product.shift),
                 "filter_sums",
             )
     return executable.replace(region, plan.kernel, made)
-
-
-def from_filter(found: Analysis, build: Callable[[ir.Value], ir.Value], name: str) -> ir.Value:
-    """A tensor from the filter: made when the program is loaded, or in each call."""
-    constant = constant_root(found.filter)
-    if constant is None:
-        return build(found.filter)
-    return builders.at_load_time(
-        [constant], lambda held: build(reshaped(found.filter, held[0])), name
-    )

@@ -37,16 +37,21 @@ class NarrowConvolution:
     Attributes:
       loops: its loops.
       channels: the loop over input channels.
-      batch: the loop over images; None without one.
+      batches: the loop over images; empty without one.
       windows: the dimensions of pixels.
       image: the image without zeros: batch, channels, pixels.
     """
 
     loops: ConvolutionLoops
     channels: int
-    batch: int | None
+    batches: tuple[int, ...]
     windows: tuple[Window, ...]
     image: ir.Value
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The loop over output channels; empty with a single one."""
+        return () if self.loops.n_loop is None else (self.loops.n_loop,)
 
 
 def find(root: ir.Operation) -> NarrowConvolution | None:
@@ -76,16 +81,14 @@ def find(root: ir.Operation) -> NarrowConvolution | None:
         if window is None:
             return None
         windows.append(window)
-    outer = order[: order.index(place) + 1]
-    batches = [loops.image_dims[d][0][0] for d in outer[:-1] if len(loops.image_dims[d]) == 1]
+    outer = order[: order.index(place)]
     taps = {window.taps for window in windows} - {None}
-    if any(not surrounds[d].is_empty for d in outer) or taps != {*loops.tap_loops}:
+    if any(not surrounds[d].is_empty for d in (*outer, place)) or taps != {*loops.tap_loops}:
         return None
-    if len(batches) != len(outer) - 1:
+    if any(len(loops.image_dims[d]) > 1 for d in outer):
         return None
-    return NarrowConvolution(
-        loops, channels, batches[0] if batches else None, tuple(windows), image
-    )
+    batches = tuple(loops.image_dims[d][0][0] for d in outer)
+    return NarrowConvolution(loops, channels, batches, tuple(windows), image)
 
 
 def _window(

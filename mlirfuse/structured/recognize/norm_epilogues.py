@@ -118,11 +118,11 @@ def _grown(
                 break
         taken.append(user)
         values.append(user.results[0])
-        if not _ends(user, values):
-            continue
         # Others may read the narrow elements, too, which then are a result.
-        alone = _all_inside(values[:-1], {region, *taken})
-        if not alone and not fusable_neighbors.widens_bits(user):
+        ends = fusable_neighbors.widens_bits(user) or (
+            _ends(user, values) and _all_inside(values[:-1], {region, *taken})
+        )
+        if not ends:
             continue
         whole = _with_feeders(taken)
         refusal = limits.refusal(region, whole)
@@ -189,12 +189,10 @@ def _refusal(op: ir.Operation, members: set[ir.Operation]) -> NoMatch | None:
 def _ends(op: ir.Operation, values: list[ir.Value]) -> bool:
     """Whether the op may be the last one: no reshape, and no op that only widens elements.
 
-    Users of the narrow elements widen them at no cost, unless a pass has widened them for one.
+    Users of the narrow elements widen them at no cost.
     """
     if op.name in ops.RESHAPES:
         return False
-    if fusable_neighbors.widens_bits(op):
-        return True
     read = [v for v in ops.inputs(op) if v in values]
     return ops.element_bits(op.results[0]) <= max(map(ops.element_bits, read))
 

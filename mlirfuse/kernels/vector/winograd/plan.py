@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from iree.compiler import ir
 
 from mlirfuse import builders
+from mlirfuse.builders.convolution_builder import from_filter
 from mlirfuse.core import NoMatch, Reason
 from mlirfuse.kernels.codegen.element_types import Unsupported
 from mlirfuse.kernels.codegen.tile_writer import attempted
@@ -275,8 +276,8 @@ def replace(region: ir.Operation, plan: Plan) -> ir.Operation:
     problem = plan.problem
     columns = problem.vectors * problem.lanes
     with ir.InsertionPoint(region), plan.found.op.location:
-        made = convolution.from_filter(
-            plan.found,
+        made = from_filter(
+            plan.found.filter,
             lambda held: filters.transformed(held, plan.found, problem.sides, columns),
             "transformed_filter",
         )
